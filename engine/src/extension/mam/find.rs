@@ -1,7 +1,8 @@
-//! How a query finds its results: what has to be there is looked up, times become numbers, and then the archive is gone over row by
-//! row, or the index by peer says which rows there are.
+//! How a query finds its results: required ids are looked up, times are converted to numbers, and
+//! then the archive is scanned row by row, or the index by peer selects the rows.
 //!
-//! All of it are steps that read and go on. What lies between two of them is in [`Search`], and what the next one reads in [`Reads`].
+//! All of it consists of steps that read and continue. The state between two steps is in
+//! [`Search`]; what the next one has read is described by [`Reads`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,53 +25,55 @@ use super::rows::Walk;
 use super::time::{Edge, first, last_time_ms};
 use super::tombstones::finish;
 
-/// Parts of segments that are read at once.
+/// Number of segment parts per read.
 const PARTS_AT_ONCE: usize = 16;
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Search {
     asked: Arc<Asked>,
     page: Page,
-    /// Bytes that were read for it.
+    /// Bytes read for it.
     spent: usize,
-    /// First and last number that may be among the results.
+    /// Lowest and highest number that may be among the results.
     low: u64,
     high: u64,
-    /// Rows that are gone over one by one: all, or those that the index does not have.
+    /// Rows that are scanned one by one: all, or those that the index does not cover.
     walk: Option<Walk>,
-    /// Segments of the index that are still to be looked at, in the direction of the search; bounded by those of the directory.
+    /// Segments of the index that remain to be read, in the direction of the search; bounded by the
+    /// directory.
     segments: VecDeque<u64>,
-    /// Numbers of rows that the index has named, in this direction; bounded by what `PARTS_AT_ONCE` parts name.
+    /// Numbers of rows that the index has selected, in this direction; bounded by the content of
+    /// `PARTS_AT_ONCE` parts.
     named: VecDeque<u64>,
 }
 
-/// What a search has asked for.
+/// The reads for which a search waits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reads {
-    /// Rows that are gone over one by one.
+    /// Rows that are scanned one by one.
     Rows(Walk),
-    /// Places around those where the time begins and ends.
+    /// Entries near the numbers at which the time range begins and ends.
     Edges([Option<Edge>; 2]),
     /// The directory of the index, and the archive's first entry.
     Directory,
-    /// What is needed to bring the index up to date.
+    /// The reads that bring the index up to date.
     Index(index::Reads),
     /// Parts of these segments of the index.
     Parts,
-    /// The rows with these numbers, which the index has named.
+    /// The rows with these numbers, which the index has selected.
     Named(Vec<u64>),
-    /// What more is asked of such rows.
+    /// Further reads about such rows.
     More { numbers: Vec<u64>, rows: Vec<Found> },
 }
 
-/// A query waits for rows.
+/// A query that waits for rows.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
 pub(crate) enum Pending {
-    /// For what was retracted, what has to be there, and what is needed to begin.
+    /// Waits for retractions, required ids, and the first reads of the search.
     Begin { asked: Arc<Asked>, begin: Begin },
-    /// For what its search has asked for.
+    /// Waits for the reads of its search.
     Search(Search, Reads),
 }
 
@@ -83,25 +86,25 @@ impl Pending {
     }
 }
 
-/// The answer if a row cannot be read.
+/// The answer if a row is unreadable.
 fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
 }
 
-/// What a search reads at its beginning, and goes on with.
+/// The first reads of a search, and how it continues.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Begin {
-    /// The messages with the ids that are asked for.
+    /// The messages with the requested ids.
     Ids,
-    /// There is nothing between the bounds.
+    /// The range is empty.
     Nothing,
-    /// Nothing else has to be known: the first rows come at once.
+    /// Nothing else is needed: the first rows are read at once.
     Rows(Walk),
-    /// Where the archive begins and ends.
+    /// The first and the last entry of the archive.
     Bounds,
 }
 
-/// Begins: looks up what has to be there, what was retracted, and what is needed to begin.
+/// Starts a query: reads the required ids, the retractions, and what the search needs first.
 pub(super) fn begin(asked: Arc<Asked>) -> Step {
     let (begin, more) = begin_with(&asked);
     let mut queries = vec![Retracted::query(&asked.account)];
@@ -128,7 +131,7 @@ fn begun(asked: Arc<Asked>, begin: Begin, domains: &Domains, found: &[Found]) ->
     }
 }
 
-/// What is read first, beside what has to be there.
+/// The first reads in addition to the required ids.
 fn begin_with(asked: &Asked) -> (Begin, Vec<Query>) {
     let (user, wanted) = (&*asked.account, &asked.wanted);
     if let Some(ids) = &wanted.ids {
@@ -145,7 +148,8 @@ fn begin_with(asked: &Asked) -> (Begin, Vec<Query>) {
     (Begin::Rows(walk), queries)
 }
 
-/// A walk over all that may be among the results from a number up to another one, and its first questions, if so many are wanted.
+/// A walk over all possible results between two numbers, and its first queries if this many results
+/// are wanted.
 fn walk_from(asked: &Asked, low: u64, high: u64, wanted: usize) -> (Walk, Vec<Query>) {
     let user = &*asked.account;
     let walk = match (asked.wanted.back, high) {
@@ -161,7 +165,8 @@ fn walk_from(asked: &Asked, low: u64, high: u64, wanted: usize) -> (Walk, Vec<Qu
     (walk, vec![query])
 }
 
-/// Whether all of these are in the archive, by what seeks have found (XEP-0313 4.1.3, 4.3.2).
+/// Whether all of these are in the archive, according to the results of seeks (XEP-0313 4.1.3,
+/// 4.3.2).
 fn all_there(asked: &Asked, numbers: &[u64], found: &[Found]) -> Result<(), Step> {
     for (number, found) in numbers.iter().zip(found) {
         let Found::Rows { rows, .. } = found else { return Err(unreadable()) };
@@ -200,7 +205,7 @@ impl Search {
         Search { page, spent: 0, low, high, walk: None, segments: VecDeque::new(), named: VecDeque::new(), asked }
     }
 
-    /// Goes on with what it has asked for.
+    /// Continues with the results of its reads.
     fn found(self, reads: Reads, domains: &Domains, found: &[Found]) -> Step {
         match reads {
             Reads::Rows(walk) => self.walked(walk, domains, found),
@@ -216,7 +221,7 @@ impl Search {
         }
     }
 
-    /// The questions of a walk are answered: the first time there may be two.
+    /// The queries of a walk are answered: the first time there may be two.
     fn walked(self, walk: Walk, domains: &Domains, found: &[Found]) -> Step {
         match found {
             [found] => self.walk_on(walk, domains, found),
@@ -228,7 +233,7 @@ impl Search {
         }
     }
 
-    /// Goes on with rows.
+    /// Continues with rows.
     fn walk_on(mut self, mut walk: Walk, domains: &Domains, found: &Found) -> Step {
         self.spent += found.bytes();
         let Some(reached) = walk.found(found) else { return unreadable() };
@@ -249,14 +254,14 @@ impl Search {
             self.walk = None;
             return self.go_on();
         }
-        // Where nothing was a result, little of what comes will be.
+        // If nothing matched so far, few of the following rows will.
         let missing = self.page.missing(&self.asked);
         let most = missing == before && !entries.is_empty();
         let query = if most { walk.query_most(&self.asked.account) } else { walk.query(&self.asked.account, missing) };
         self.read(vec![query], Reads::Rows(walk))
     }
 
-    /// Reads, if it has not read too much already.
+    /// Reads, unless the limit of bytes is reached.
     fn read(self, queries: Vec<Query>, reads: Reads) -> Step {
         if self.page.counts() && self.spent > ARCHIVE_COUNT_BYTES_MAX {
             return finish(self.page.uncounted(), &self.asked, false);
@@ -270,7 +275,7 @@ impl Search {
         Step::Read(queries, self.waits(reads))
     }
 
-    /// It waits for this.
+    /// The continuation that waits for these reads.
     fn waits(self, reads: Reads) -> extension::Pending {
         super::Pending::Find(Pending::Search(self, reads)).into()
     }
@@ -280,17 +285,17 @@ impl Search {
         &self.asked.account
     }
 
-    /// It is known where the archive begins and ends.
+    /// The first and the last entry of the archive are known.
     fn bounded(mut self, low: &Found, last: &Found) -> Step {
         let Some(lowest) = first(low, self.low) else { return unreadable() };
         let Found::Rows { rows, .. } = last else { return unreadable() };
         let last = rows.iter().find(|row| !is_void(&row.value));
         let highest = last.and_then(|row| number_of(&row.sort));
         let (Some((lowest, lowest_ms)), Some(highest)) = (lowest, highest) else {
-            // There is nothing.
+            // The archive is empty.
             return finish(self.page, &self.asked, true);
         };
-        // Where the last one is not within, its time says all the same how times rise.
+        // Even if the last entry is out of range, its time shows how times increase.
         let Some(highest_ms) = last.and_then(last_time_ms) else { return unreadable() };
         self.low = self.low.max(lowest);
         if self.low > self.high {
@@ -305,7 +310,7 @@ impl Search {
         self.between([start, end])
     }
 
-    /// Looks for the numbers where the time begins and ends.
+    /// Finds the numbers at which the time range begins and ends.
     fn between(mut self, edges: [Option<Edge>; 2]) -> Step {
         let user = &*self.asked.account;
         let queries: Vec<Query> = edges.iter().flatten().flat_map(|edge| edge.queries(user)).collect();
@@ -337,18 +342,18 @@ impl Search {
         self.between(edges)
     }
 
-    /// Goes over all from a number on.
+    /// Scans all rows from a number on.
     fn walk_from(self, low: u64) -> Step {
         let (walk, queries) = walk_from(&self.asked, low, self.high, self.page.missing(&self.asked));
         self.read(queries, Reads::Rows(walk))
     }
 
-    /// Whom the index is asked for.
+    /// The peer to look up in the index.
     fn peer(&self) -> Option<Peer> {
         self.asked.wanted.peer(&self.asked.account).map(|with| Peer::of(bare_of(with)))
     }
 
-    /// What the index has is found by it.
+    /// Searches with the index.
     fn ask_index(self) -> Step {
         let queries = vec![Directory::query(self.user()), seek(self.user(), 0)];
         self.read(queries, Reads::Directory)
@@ -362,10 +367,11 @@ impl Search {
         self.with_index(index)
     }
 
-    /// Goes on with the index when it is up to date.
+    /// Continues once the index is up to date.
     fn with_index(self, index: Option<Index>) -> Step {
         match index {
-            // It is not known how much is behind its end: no query pays for it, or the first one would pay for all.
+            // The number of entries after the end of the index is unknown: no query is charged for
+            // them, or the first one would pay for all.
             Some(Index::Extends(batch, queries, reads)) => {
                 Step::Prepare(batch, queries, self.waits(Reads::Index(reads)))
             }
@@ -378,7 +384,7 @@ impl Search {
     fn indexed(mut self, directory: &Directory) -> Step {
         let open = (directory.open > 0).then_some(OPEN);
         let mut segments: VecDeque<u64> = directory.closed.iter().copied().filter(|last| *last >= self.low).collect();
-        // Behind the first segment that ends behind the last number there is nothing.
+        // No entry after the first segment that ends at or after the last number can be in range.
         let whole = segments.iter().position(|last| *last >= self.high);
         match whole {
             Some(at) => segments.truncate(at + 1),
@@ -398,7 +404,8 @@ impl Search {
         self.walk_from(tail)
     }
 
-    /// Goes on where there is something to look at: rows that the index has named, more of the index, what it does not have.
+    /// Continues with the next source of rows: those selected by the index, further parts of the
+    /// index, and rows that the index does not cover.
     fn go_on(mut self) -> Step {
         let missing = self.page.missing(&self.asked);
         if !self.segments.is_empty() && self.named.len() < missing {
@@ -428,13 +435,13 @@ impl Search {
         for found in found {
             self.spent += found.bytes();
             let numbers = match found {
-                // None of the part's peers is in this segment, or retention has removed it.
+                // The segment has no peer of this part, or retention has removed it.
                 Found::Value(None) => continue,
                 Found::Value(Some(row)) => peers::numbers(row, peer),
                 _ => None,
             };
             let Some(mut numbers) = numbers else { return unreadable() };
-            // A row is named by its first entry with the peer, and may have further ones.
+            // A row is selected by its first entry with the peer; it may have further ones.
             let from = numbers.partition_point(|number| *number <= self.low).saturating_sub(1);
             numbers.drain(..from);
             numbers.retain(|number| *number <= self.high);
@@ -446,8 +453,8 @@ impl Search {
         self.go_on()
     }
 
-    /// Reads rows that the index has named: by their keys, and then those that have other keys by seeks. Of what the user has sent it
-    /// is asked whether it was refused.
+    /// Reads the rows selected by the index: by their keys, and then by seeks those with other
+    /// keys. For sent entries it also reads whether they were refused.
     fn read_named(mut self, missing: usize) -> Step {
         let now: Vec<u64> = self.named.drain(..missing.min(self.named.len())).collect();
         let queries = now.iter().map(|number| ending(&self.asked.account, *number)).collect();
@@ -471,7 +478,8 @@ impl Search {
         self.read(more, Reads::More { numbers, rows: found.to_vec() })
     }
 
-    /// Goes on with rows that the index has named, and with what more was asked of them, in the same order.
+    /// Continues with the rows selected by the index and with the further reads about them, in the
+    /// same order.
     fn more_found(mut self, numbers: &[u64], rows: &[Found], domains: &Domains, more: &[Found]) -> Step {
         self.spent += more.iter().map(Found::bytes).sum::<usize>();
         let mut more = more.iter();
@@ -495,12 +503,12 @@ impl Search {
         self.go_on()
     }
 
-    /// Takes the results in a row that was sought by an entry that the index has named; whether the page is full, or none if the row
-    /// cannot be read.
+    /// Takes the results from a row that was found by seeking an entry selected by the index.
+    /// Returns whether the page is full; `None` if the row is unreadable.
     fn take_row(&mut self, number: u64, domains: &Domains, found: &Found) -> Option<bool> {
         let Found::Rows { rows, .. } = found else { return None };
         let Some(at) = rows.iter().position(|row| !is_void(&row.value)) else { return Some(false) };
-        // Retention has removed the row that was named; this one is named by itself, if it is.
+        // Retention has removed the selected row; the one found is selected by itself, if at all.
         if !entries(&rows[at].sort, &rows[at].value)?.iter().any(|(other, _)| *other == number) {
             return Some(false);
         }
@@ -513,7 +521,7 @@ impl Search {
     }
 }
 
-/// The number of the archive's first entry, 0 if there is none; `None` if its row cannot be read.
+/// The number of the archive's first entry, 0 if there is none; `None` if its row is unreadable.
 fn first_number(found: &Found) -> Option<u64> {
     Some(first(found, 0)?.map_or(0, |(number, _)| number))
 }

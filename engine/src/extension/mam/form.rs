@@ -1,4 +1,4 @@
-//! What a client asks an archive for: the form of XEP-0313 4.1 and the page of XEP-0059.
+//! Parameters of an archive query: the form of XEP-0313 4.1 and the page of XEP-0059.
 
 use minidom::Element;
 
@@ -12,7 +12,7 @@ use super::NS;
 const NS_FORM: &str = "jabber:x:data";
 const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
-/// Messages of a page, where the client does not say.
+/// Messages per page if the client sets no limit.
 const PAGE_DEFAULT: usize = 50;
 
 /// The form (XEP-0313 4.1.5), within `<query/>`.
@@ -23,37 +23,37 @@ pub(super) const FORM: &str = "<query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:
     <field type='list-multi' var='ids'><validate xmlns='http://jabber.org/protocol/xdata-validate' datatype='xs:string'>\
     <open/></validate></field><field type='boolean' var='include-groupchat'/></x></query>";
 
-/// A query, as it was asked.
+/// A query's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Says in each result what it answers.
+    /// Repeated in each result.
     pub(super) queryid: Option<Box<str>>,
-    /// Messages with this JID, normalised: of all its resources if it is bare.
+    /// Only messages with this JID, normalised; a bare JID includes all resources.
     pub(super) with: Option<Box<str>>,
-    /// Not those before, microseconds since the Unix epoch.
+    /// Only messages from this time on, microseconds since the Unix epoch.
     pub(super) start_us: u64,
-    /// Not those after.
+    /// Only messages up to this time.
     pub(super) end_us: u64,
-    /// Not those up to this number.
+    /// Only messages after this number.
     pub(super) after: Option<u64>,
-    /// Not those from this number on.
+    /// Only messages before this number.
     pub(super) before: Option<u64>,
-    /// Numbers that have to be in the archive, sorted and each once.
+    /// Numbers that must be in the archive, sorted and without duplicates.
     pub(super) anchors: Vec<u64>,
-    /// These alone, sorted and each once.
+    /// Only these, sorted and without duplicates.
     pub(super) ids: Option<Vec<u64>>,
-    /// Messages of a page.
+    /// Limit of messages per page.
     pub(super) max: usize,
-    /// The last ones that match, not the first ones.
+    /// Whether the last matches are returned, not the first.
     pub(super) back: bool,
-    /// They come in reverse order.
+    /// Whether they are returned in reverse order.
     pub(super) flip: bool,
-    /// The page is one behind or before another: what matches goes beyond what is looked at.
+    /// Whether the page is relative to another one, so that more messages match than are examined.
     paged: bool,
 }
 
 impl Wanted {
-    /// All of it.
+    /// No restrictions.
     pub(super) fn all() -> Wanted {
         Wanted {
             queryid: None,
@@ -79,9 +79,10 @@ impl Wanted {
     /// Reads `<query/>`.
     ///
     /// # Errors
-    /// Those of XEP-0313 4.1.3, 4.1.5 and XEP-0059 2.6, `<jid-malformed/>`, and `<bad-request/>` for what is none of the forms.
+    /// Those of XEP-0313 4.1.3, 4.1.5 and XEP-0059 2.6, `<jid-malformed/>`, and `<bad-request/>`
+    /// for an invalid form.
     pub(super) fn read(context: &Context<'_>, query: &Element) -> Result<Wanted, Refusal> {
-        // XEP-0313 6.1.3: nodes are those of publish-subscribe.
+        // XEP-0313 6.1.3: nodes are only for publish-subscribe.
         if query.attr("node").is_some() {
             return Err(Condition::FeatureNotImplemented.into());
         }
@@ -111,7 +112,7 @@ impl Wanted {
             return Err(Condition::BadRequest.into());
         }
         for field in fields() {
-            // XEP-0004 3.2; and each id that has to be there is a look at the archive.
+            // XEP-0004 3.2; also, each required id costs a read of the archive.
             if fields().filter(|other| other.attr("var") == field.attr("var")).nth(1).is_some() {
                 return Err(Condition::BadRequest.into());
             }
@@ -135,7 +136,8 @@ impl Wanted {
                     }
                     self.ids = Some(ids);
                 }
-                // There are no messages of rooms in a user's archive, so it makes no difference (XEP-0313 4.1.4).
+                // A user's archive has no messages of rooms, so this makes no difference (XEP-0313
+                // 4.1.4).
                 Some("include-groupchat") if matches!(&*value()?, "true" | "1" | "false" | "0") => {}
                 Some("include-groupchat") | None => return Err(Condition::BadRequest.into()),
                 // XEP-0313 4.1.5.
@@ -171,7 +173,7 @@ impl Wanted {
                         self.precede(number(context, &text)?);
                     }
                 }
-                // XEP-0059 2.6: nobody knows the places of messages.
+                // XEP-0059 2.6: positions of messages are unknown.
                 "index" => return Err(Condition::FeatureNotImplemented.into()),
                 _ => {}
             }
@@ -189,35 +191,36 @@ impl Wanted {
         self.anchors.push(number);
     }
 
-    /// Bytes that each result has for the query's id, at the most.
+    /// Upper bound of the bytes that the query's id takes in each result.
     pub(super) fn queryid_bytes(&self) -> usize {
-        // The longest that a character becomes in an attribute: `&quot;`.
+        // The longest form of a character in an attribute: `&quot;`.
         self.queryid.as_deref().map_or(0, |id| 6 * id.len())
     }
 
-    /// The first number that may be among the results.
+    /// The lowest number that may be among the results.
     pub(super) fn low(&self) -> u64 {
         self.after.map_or(0, |after| after.saturating_add(1))
     }
 
-    /// The last one.
+    /// The highest one.
     pub(super) fn high(&self) -> u64 {
         self.before.map_or(u64::MAX, |before| before.saturating_sub(1))
     }
 
-    /// Whether a time is within what is asked for. Times of messages are milliseconds.
+    /// Whether a time is in the requested range. Times of messages are in milliseconds.
     pub(super) fn has_time(&self, time_ms: u64) -> bool {
         (self.start_us..=self.end_us).contains(&time_ms.saturating_mul(1_000))
     }
 
-    /// The other party of all results, if there is one.
+    /// The peer of all results, if they have one in common.
     pub(super) fn peer(&self, account: &str) -> Option<&str> {
-        // A resource of the user's own is the other party of nothing: whoever it was that it wrote to.
+        // A resource of the user's own account is never a peer: entries do not record which
+        // resource sent them.
         self.with.as_deref().filter(|with| bare_of(with) != account || *with == account)
     }
 }
 
-/// The number of an id; one that is none is not in the archive (XEP-0313 4.1.3, 4.3.2).
+/// The number in an id; an invalid id is not in the archive (XEP-0313 4.1.3, 4.3.2).
 fn number(context: &Context<'_>, id: &str) -> Result<u64, Condition> {
     context.ids.number(id).ok_or(Condition::ItemNotFound)
 }

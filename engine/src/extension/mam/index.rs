@@ -1,4 +1,5 @@
-//! The index by peer, brought up to date by a query that needs it: what is behind its end is read and added, once for each entry.
+//! Brings the index by peer up to date when a query needs it: the entries after its end are read
+//! and added, once each.
 
 use crate::store::archive::{entries, is_void};
 use crate::store::peers::{self, Directory, OPEN, PARTS, Part, Peer, SEGMENT_ENTRIES};
@@ -7,10 +8,11 @@ use crate::wire::jid::bare_of;
 
 use super::rows::Walk;
 
-/// Entries behind the end of the index that are looked at one by one; with more of them they are added to it.
+/// Up to this many entries after the end of the index are scanned one by one; more are added to the
+/// index.
 const TAIL_ENTRIES_MAX: usize = 256;
 
-/// What is known of the index while it is extended.
+/// The state of the index while it is extended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Extending {
     directory: Directory,
@@ -18,28 +20,29 @@ pub(crate) struct Extending {
     walk: Walk,
 }
 
-/// What has been asked for to bring the index up to date.
+/// The reads that bring the index up to date.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reads {
-    /// The wanted part of the open segment, and what is behind the end. The archive's first entry has the number `first`.
+    /// The requested part of the open segment, and the entries after the end. The archive's first
+    /// entry has the number `first`.
     End { directory: Directory, first: u64 },
-    /// All parts of the open segment. The tail is what is behind the end.
+    /// All parts of the open segment. The tail has the entries after the end.
     Open { directory: Directory, tail: Found },
-    /// More of what is behind the end.
+    /// More of the entries after the end.
     Tail(Box<Extending>),
-    /// Nothing: the index is up to date when what was added is written.
+    /// Nothing: the index is up to date once the additions are written.
     Nothing(Directory),
 }
 
-/// How far the index is.
+/// The state of the index.
 pub(super) enum Index {
-    /// It is brought up to date by these writes, and by what these bring.
+    /// These writes and reads bring it up to date.
     Extends(Batch, Vec<Query>, Reads),
     /// It is up to date.
     Ready(Directory),
 }
 
-/// Goes on with what was asked for. `None` if a row cannot be read.
+/// Continues with the results. `None` if a row is unreadable.
 pub(super) fn found(user: &str, reads: Reads, found: &[Found]) -> Option<Index> {
     match (reads, found) {
         (Reads::End { directory, first }, [open, tail]) => end_found(user, directory, first, open, tail),
@@ -56,8 +59,9 @@ pub(super) fn found(user: &str, reads: Reads, found: &[Found]) -> Option<Index> 
     }
 }
 
-/// Begins with a user's index, which is made or extended if much is behind its end. `found` is the answer to [`Directory::query`], `part`
-/// the one that is wanted of it, and `first` the number of the archive's first entry. `None` if the row cannot be read.
+/// Starts with a user's index, which is created or extended if many entries follow its end. `found`
+/// is the result of [`Directory::query`], `part` the requested part, and `first` the number of the
+/// archive's first entry. `None` if the row is unreadable.
 pub(super) fn begin(user: &str, part: u8, found: &Found, first: u64) -> Option<Index> {
     let directory = match found {
         Found::Value(None) => Directory::default(),
@@ -83,7 +87,7 @@ fn end_found(user: &str, mut directory: Directory, first: u64, open: &Found, tai
     Some(Index::Extends(Batch::new(), queries, Reads::Open { directory, tail: tail.clone() }))
 }
 
-/// The open segment does not go as far as the directory says: it is made anew.
+/// The open segment ends before the place recorded in the directory: it is rebuilt.
 fn anew(user: &str, mut directory: Directory) -> Index {
     directory.until = directory.closed.last().copied().unwrap_or(0);
     directory.open = 0;
@@ -99,7 +103,7 @@ fn count(rows: &[crate::store::Row]) -> Option<usize> {
     rows.iter().filter(|row| !is_void(&row.value)).map(|row| Some(entries(&row.sort, &row.value)?.len())).sum()
 }
 
-/// The parts of the open segment; `None` if they do not go as far as the directory says.
+/// The parts of the open segment; `None` if they end before the place recorded in the directory.
 fn open_parts(directory: &Directory, found: &[Found]) -> Option<[Part; PARTS]> {
     let mut parts: [Part; PARTS] = Default::default();
     if directory.open == 0 {
@@ -121,7 +125,8 @@ fn read_on(user: &str, extending: Extending, batch: Batch) -> Index {
     Index::Extends(batch, vec![query], Reads::Tail(Box::new(extending)))
 }
 
-/// Adds what was read. What is whole is written, so that who is broken off has not worked for nothing.
+/// Adds the entries that were read. Completed segments are written, so that an interrupted query
+/// has not worked in vain.
 fn extend(user: &str, mut extending: Extending, found: &Found) -> Option<Index> {
     let reached = extending.walk.found(found)?;
     let (mut batch, Extending { directory, parts, .. }) = (Batch::new(), &mut extending);
@@ -130,7 +135,7 @@ fn extend(user: &str, mut extending: Extending, found: &Found) -> Option<Index> 
         let mut named: Vec<Peer> = Vec::new();
         for (number, entry) in &all {
             let peer = Peer::of(bare_of(entry.peer));
-            // A row is found by the first entry of a peer in it.
+            // A row is found by its first entry with a peer.
             if !named.contains(&peer) {
                 named.push(peer);
                 parts[usize::from(peer.part)].add(peer, *number);

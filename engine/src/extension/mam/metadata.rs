@@ -1,4 +1,4 @@
-//! Where an archive begins and ends (XEP-0313 5).
+//! The first and the last message of an archive (XEP-0313 5).
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::NS;
 use super::page::Asked;
 use super::rows::Walk;
 
-/// Rows of a read: the first one with entries has nearly always one to show.
+/// Rows per read: the first row with entries nearly always has a visible one.
 const ROWS: usize = 8;
 
-/// The search for one end.
+/// The search for one of the two ends.
 #[derive(Clone, Debug, PartialEq)]
 struct End {
     walk: Walk,
@@ -29,7 +29,7 @@ impl End {
         End { walk, entry: None, done: false }
     }
 
-    /// Goes on with an answer; `None` if a row cannot be read.
+    /// Continues with a result; `None` if a row is unreadable.
     fn found(&mut self, asked: &Asked, found: &Found, last: bool) -> Option<()> {
         let reached = self.walk.found(found)?;
         let all = live_entries(reached.rows())?;
@@ -51,7 +51,7 @@ pub(super) fn ask(asked: Arc<Asked>) -> Step {
 pub(crate) struct Pending {
     asked: Arc<Asked>,
     ends: [End; 2],
-    /// Bytes that were read for it.
+    /// Bytes read for it.
     spent: usize,
 }
 

@@ -1,7 +1,9 @@
-//! Message Archive Management (XEP-0313) and its preferences (XEP-0441): what stays of a user's log, as clients see it.
+//! Message Archive Management (XEP-0313) and its preferences (XEP-0441): the clients' view of the
+//! stored part of a user's log.
 //!
-//! A query is answered in its turn, a page at a time ([`Step::Paced`]): `form` reads it, `find` finds its results and `page`
-//! writes them. `prefs` says what is archived, `retract` and `tombstones` show what was retracted (XEP-0424).
+//! A query is answered in turn, page by page ([`Step::Paced`]): `form` reads it, `find` finds its
+//! results and `page` writes them. `prefs` decides what is archived; `retract` and `tombstones`
+//! show retracted messages (XEP-0424).
 
 mod find;
 mod form;
@@ -47,13 +49,13 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// What a request waits for.
+/// The state of a request that waits for a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pending {
     Find(find::Pending),
     Metadata(metadata::Pending),
     Tombstones(tombstones::Pending),
-    /// The roster, by which these preferences may go.
+    /// The roster, on which these preferences may depend.
     Prefs(prefs::Prefs),
 }
 
@@ -68,7 +70,7 @@ impl Pending {
     }
 }
 
-/// XEP-0313 4. Whoever asks for somebody else's archive gets `<forbidden/>` (XEP-0313 8.1).
+/// XEP-0313 4. A request for another user's archive gets `<forbidden/>` (XEP-0313 8.1).
 const QUERY: Feature = Feature {
     namespace: NS,
     name: "query",
@@ -78,7 +80,7 @@ const QUERY: Feature = Feature {
     asks_roster: false,
     // XEP-0424 2.
     server_vars: &[retract::NS],
-    // XEP-0313 7: what archives; XEP-0059 4 is part of it.
+    // XEP-0313 7: advertised by an archive; XEP-0059 4 is part of it.
     account_vars: &[
         NS,
         "urn:xmpp:mam:2#extended",
@@ -100,7 +102,7 @@ fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if !request.set {
         return Step::Result(form::FORM.into());
     }
-    // A query with more than this is refused anyway, and before a tree is made of it that costs next to nothing.
+    // A longer query is refused anyway; checking before parsing it costs next to nothing.
     let payload = request.payload;
     if payload.len() > ARCHIVE_QUERY_BYTES_MAX || xml::elements(payload) > ARCHIVE_QUERY_ELEMENTS_MAX {
         return Step::Error(Limit::ArchiveIds.into());
@@ -118,7 +120,7 @@ fn metadata_of(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::Paced(Box::new(metadata::ask(asked(context, request, Wanted::all()))))
 }
 
-/// All of an account's archive, for its own client.
+/// The whole archive of an account, for its own client.
 fn all_of(account: &str, ids: Ids) -> Arc<Asked> {
     Arc::new(Asked { account: account.into(), full: account.into(), ids, wanted: Wanted::all(), room: 0 })
 }

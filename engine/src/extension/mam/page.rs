@@ -1,4 +1,5 @@
-//! A page of results: which messages match, what they look like, and what closes the page (XEP-0313 4.2, 4.3).
+//! A page of results: which messages match, how they are written, and how the page is closed
+//! (XEP-0313 4.2, 4.3).
 
 use crate::extension::datetime::{self, Precision};
 use crate::extension::iq::Step;
@@ -15,29 +16,29 @@ use super::NS;
 use super::form::Wanted;
 use super::retract::{Retracted, Tombstone};
 
-/// Bytes of a result around its message, with addresses of usual length.
+/// Bytes of a result in addition to its message, with addresses of usual length.
 const AROUND_BYTES: usize = 400;
 
-/// Messages of a peer that are looked at in one go to be counted.
+/// Number of a peer's messages that are read at once for counting.
 const COUNTED_AT_ONCE: usize = 64;
 
-/// Who asks, and for what.
+/// The requester and the query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     /// The user's bare JID.
     pub(super) account: Box<str>,
-    /// Full JID of the session that asks.
+    /// Full JID of the requesting session.
     pub(super) full: Box<str>,
-    /// How messages of the archive are called.
+    /// The id scheme of the archive's messages.
     pub(super) ids: Ids,
     pub(super) wanted: Wanted,
-    /// Bytes of a page's results; one always comes.
+    /// Limit of bytes of a page's results; one result is always sent.
     pub(super) room: usize,
 }
 
 impl Asked {
-    /// Whether an entry is in the archive as clients see it. What users write to themselves has come to them as well, and is there
-    /// once (XEP-0313 6.1.1).
+    /// Whether an entry is part of the archive as clients see it. A message that a user sends to
+    /// themselves is stored as sent and as received, and is shown once (XEP-0313 6.1.1).
     pub(super) fn shows(&self, entry: &Entry<'_>) -> bool {
         entry.incoming || bare_of(entry.peer) != &*self.account
     }
@@ -55,7 +56,7 @@ impl Asked {
         match (bare_of(with) == with, bare_of(with) == &*self.account) {
             (true, false) => bare_of(entry.peer) == with,
             (false, false) => entry.peer == with,
-            // What the user has written to the own account: all else is from it or to it, too.
+            // Messages from the user to their own account; all others are also from it or to it.
             (true, true) => entry.incoming && bare_of(entry.peer) == with,
             (false, true) => {
                 let either = read_back(entry.xml, |message| {
@@ -67,14 +68,14 @@ impl Asked {
     }
 }
 
-/// Results, in the order in which they are looked at.
+/// Results in the order in which they were examined.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Page {
     results: Vec<Taken>,
     bytes: usize,
-    /// Which messages of the archive were retracted.
+    /// The retracted messages of the archive.
     pub(super) retracted: Retracted,
-    /// How many match, where only that is wanted.
+    /// The number of matches, if only that is requested.
     count: Option<u64>,
 }
 
@@ -84,36 +85,37 @@ struct Taken {
     number: u64,
     time_ms: u64,
     incoming: bool,
-    /// The stanza.
+    /// Its stanza.
     result: Vec<u8>,
-    /// What it becomes if it was retracted.
+    /// Its tombstone, in case it was retracted.
     tombstone: Option<Tombstone>,
 }
 
 impl Page {
-    /// An empty one for who asks, of an archive of which these were retracted.
+    /// An empty page for a query, of an archive with these retractions.
     pub(super) fn new(asked: &Asked, retracted: Retracted) -> Page {
         let count = asked.wanted.counts().then_some(0);
         Page { results: Vec::new(), bytes: 0, retracted, count }
     }
 
-    /// Whether there is a result.
+    /// Whether there are no results.
     pub(super) fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// Whether only the number of messages is wanted.
+    /// Whether only the number of messages is requested.
     pub(super) fn counts(&self) -> bool {
         self.count.is_some()
     }
 
-    /// They are too many to be counted.
+    /// Gives up counting: there are too many.
     pub(super) fn uncounted(mut self) -> Page {
         self.count = None;
         self
     }
 
-    /// How many more are wanted: one more than there is room for, because with it there is another page.
+    /// How many more results are needed: one more than the page may have, which shows that another
+    /// page follows.
     pub(super) fn missing(&self, asked: &Asked) -> usize {
         if self.counts() {
             return COUNTED_AT_ONCE;
@@ -121,8 +123,8 @@ impl Page {
         asked.wanted.max + 1 - self.results.len().min(asked.wanted.max)
     }
 
-    /// Takes an entry, if it is a result. Whether it is one that there is no room for: then the page is whole, and not the last. By the
-    /// domains served it is known who may retract it.
+    /// Takes an entry if it matches. Returns whether there was no room for it: then the page is
+    /// full and not the last one. The domains served determine who may retract it.
     pub(super) fn take(&mut self, asked: &Asked, domains: &Domains, number: u64, entry: &Entry<'_>) -> bool {
         if !asked.matches(number, entry) {
             return false;
@@ -146,18 +148,18 @@ impl Page {
         false
     }
 
-    /// Results that could have been retracted, with their places.
+    /// Results that may have been retracted, with their indices.
     pub(super) fn candidates(&self) -> impl Iterator<Item = (usize, &Tombstone)> {
         let all = self.results.iter().enumerate();
         all.filter_map(|(at, taken)| Some((at, taken.tombstone.as_ref()?)))
     }
 
-    /// The number of the result in a place.
+    /// The number of the result at an index.
     pub(super) fn number(&self, at: usize) -> u64 {
         self.results[at].number
     }
 
-    /// The result in a place was retracted.
+    /// Replaces the result at an index by its tombstone.
     pub(super) fn bury(&mut self, asked: &Asked, at: usize, retraction: &Retraction<'_>) {
         let taken = &mut self.results[at];
         if let Some(tombstone) = taken.tombstone.take() {
@@ -174,8 +176,8 @@ impl Page {
         }
     }
 
-    /// Leaves out of the end what there is no room for now that results have become tombstones, which may be longer than the messages were;
-    /// whether all of it stays.
+    /// Drops results from the end that no longer fit after tombstones were inserted, which may be
+    /// longer than the messages; returns whether all of them fit.
     pub(super) fn fit(&mut self, asked: &Asked) -> bool {
         let (mut bytes, all) = (0, self.results.len());
         let fits = self.results.iter().take_while(|taken| {
@@ -200,12 +202,12 @@ impl Page {
             let [first, last] = [first, last].map(|number| asked.ids.text(*number));
             out.push_str(&format!("<first>{first}</first><last>{last}</last>"));
         }
-        // XEP-0059 2.7. A page has no count: to count would be to read all that matches, with each page.
+        // XEP-0059 2.7. A page has no count: counting would read all matches for each page.
         if let Some(count) = self.count {
             out.push_str(&format!("<count>{count}</count>"));
         }
         out.push_str("</set></fin>");
-        // XEP-0313 4.3.4: only the order in which they are sent.
+        // XEP-0313 4.3.4: this changes only the order in which they are sent.
         if asked.wanted.flip {
             self.results.reverse();
         }

@@ -1,7 +1,8 @@
-//! Which messages stay in a user's archive (XEP-0441). The others wait for the user as ever, and go when they are delivered.
+//! Which messages are archived for a user (XEP-0441). The others wait for the user as usual and are
+//! removed once delivered.
 //!
-//! The preferences are one row of the user's. Where the roster decides, the row has a hash of each contact as well, so that a message
-//! is judged where it is handled, without the roster.
+//! The preferences are one row per user. If the roster decides, the row also has a hash of each
+//! contact, so that a message is judged where it is handled, without the roster.
 
 use minidom::Element;
 
@@ -16,13 +17,13 @@ use crate::wire::jid::bare_of;
 
 use super::NS;
 
-/// JIDs in both lists together.
+/// Limit of JIDs in both lists together.
 const ITEMS_MAX: usize = 1_000;
-/// Bytes of them.
+/// Limit of their bytes.
 const BYTES_MAX: usize = 64 << 10;
 const FORMAT: u8 = 1;
 
-/// What becomes of a message with somebody who is in no list (XEP-0441 2.1.1).
+/// The default for a message with an entity in neither list (XEP-0441 2.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Otherwise {
     #[default]
@@ -44,13 +45,13 @@ impl Otherwise {
     }
 }
 
-/// The preferences. JIDs are normalised, sorted, each once.
+/// The preferences. JIDs are normalised, sorted and without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prefs {
     otherwise: Otherwise,
     always: Vec<Box<str>>,
     never: Vec<Box<str>>,
-    /// Hashes of the contacts that the roster lists, sorted; none unless the roster decides.
+    /// Hashes of the contacts in the roster, sorted; empty unless the roster decides.
     contacts: Vec<u64>,
 }
 
@@ -67,7 +68,7 @@ impl Prefs {
         prefs.cloned().unwrap_or_default()
     }
 
-    /// XEP-0441 2.3. What is in both lists is not archived.
+    /// XEP-0441 2.3. A JID in both lists is not archived.
     fn archive(&self, user: &str, other: &str) -> bool {
         let bare = bare_of(other);
         let has =
@@ -83,8 +84,9 @@ impl Prefs {
             }
     }
 
-    /// The row: its form, the default, how many contacts there are and their hashes, then the JIDs of both lists, each with an end
-    /// that none of them can hold, and another such end between them.
+    /// The row: its format, the default, the number of contacts and their hashes, then the JIDs of
+    /// both lists, each with a terminator that no JID can contain, and one more terminator between
+    /// the lists.
     fn row(&self) -> Vec<u8> {
         if *self == Prefs::default() {
             return Vec::new();
@@ -105,7 +107,7 @@ impl Prefs {
         let (contacts, rest) = rest.split_at_checked(8 * u32::from_le_bytes(*count) as usize)?;
         let (contacts, _) = contacts.as_chunks::<8>();
         let text = std::str::from_utf8(rest).ok()?;
-        // An empty piece is between the lists: a JID is not empty.
+        // An empty piece separates the lists: a JID is never empty.
         let mut pieces = text.split_terminator('\0');
         let always = pieces.by_ref().take_while(|jid| !jid.is_empty()).map(Into::into).collect();
         Some(Prefs {
@@ -165,16 +167,17 @@ pub(super) fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if prefs.always.len() + prefs.never.len() > ITEMS_MAX || bytes > BYTES_MAX {
         return Step::Error(Limit::Record.into());
     }
-    // Also what needs no roster waits for its turn: what came last is what holds.
+    // A change that does not need the roster also waits for its turn, so that the last request
+    // wins.
     Step::InTurn(vec![rows::query(request.account)], super::Pending::Prefs(prefs).into())
 }
 
 impl Prefs {
-    /// These are wanted, and the roster is read.
+    /// Continues with the roster, for these new preferences.
     pub(super) fn go_on(self, found: &[Found]) -> Step {
         match found {
             _ if self.otherwise != Otherwise::Roster => set(&self),
-            // A roster that cannot be read is no empty one.
+            // An unreadable roster must not count as an empty one.
             [Found::Damaged] => Step::Error(Condition::InternalServerError.into()),
             [found] => match Roster::load(found) {
                 Ok(roster) => set(&self.with_contacts(roster.listed_contacts())),

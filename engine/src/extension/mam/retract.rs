@@ -1,11 +1,14 @@
-//! Message retraction (XEP-0424): a message that its sender has retracted stays in archives as a tombstone.
+//! Message retraction (XEP-0424): a message that its sender has retracted stays in archives as a
+//! tombstone.
 //!
-//! A log is only appended to. So a retraction writes a row that names the message, in the archive of its sender and in that of its
-//! receiver, when it is archived itself; `tombstones` looks for the rows of a page's messages. Only the sender's
-//! retraction makes the row of a message: the row is named by who has sent it, to whom.
+//! A log is append-only. Therefore a retraction, when it is archived itself, writes a row that
+//! names the message, in the archives of its sender and of its receiver; `tombstones` looks up the
+//! rows for the messages of a page. The row's name includes the sender and the receiver, so only
+//! the sender's retraction matches a message.
 //!
-//! Who has sent a message is said by the bare JID for users of this server: a user retracts from any device. Elsewhere it is said by
-//! the full JID, because the occupants of a room have one bare JID, as the contacts of a gateway may (XEP-0424 5.1).
+//! For users of this server the bare JID identifies the sender: a user may retract from any device.
+//! For others the full JID does, because all occupants of a room have the same bare JID, and the
+//! contacts of a gateway may (XEP-0424 5.1).
 
 use std::sync::LazyLock;
 
@@ -23,12 +26,14 @@ use crate::wire::written::read_back;
 
 pub(super) const NS: &str = "urn:xmpp:message-retract:1";
 
-/// What a server tells that serves tombstones (XEP-0424 4).
+/// The feature of a server with tombstones (XEP-0424 4).
 pub(super) const NS_TOMBSTONE: &str = "urn:xmpp:message-retract:1#tombstone";
 
-/// The message that a retraction names, and the retraction's own `id`, which it has to have (XEP-0424 4).
+/// The message that a retraction names, and the retraction's own `id`, which is required (XEP-0424
+/// 4).
 fn retracts(xml: &[u8]) -> Option<(String, String)> {
-    // Nearly no message is one. All of them are asked, and to make a finder takes ten times as long as to use it.
+    // Very few messages are retractions, but all are searched, and building a finder takes ten
+    // times as long as using it.
     static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(NS));
     NAMED.find(xml)?;
     let named = read_back(xml, |message| {
@@ -46,7 +51,7 @@ fn key_of(domains: &Domains, entry: &Entry<'_>, id: &str) -> Key {
     }
 }
 
-/// An entry is archived for a user: if it is a retraction, what it names is noted.
+/// An entry is archived for a user: if it is a retraction, records the message that it names.
 pub(super) fn archived(batch: &mut Batch, domains: &Domains, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, own)) = retracts(entry.xml) {
         let retraction = Retraction { number, time_ms: entry.time_ms, id: &own };
@@ -54,36 +59,37 @@ pub(super) fn archived(batch: &mut Batch, domains: &Domains, user: &str, number:
     }
 }
 
-/// An entry goes from a user's archive, and all before it has gone: what it has retracted is not there any more.
+/// An entry expires from a user's archive, as all before it have: the message that it retracted is
+/// already gone.
 pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, _)) = retracts(entry.xml) {
         Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user, number);
         if entry.incoming {
-            // What the domain was when the row was written is not known any more.
+            // The domain's kind at the time of the write is no longer known.
             Key::of_address(entry.peer, &id).delete(batch, user, number);
         }
     }
 }
 
-/// Rows that are read at once: with more of them, those of the page are looked for one by one.
+/// Limit of rows read at once; beyond it the rows are looked up per message of the page.
 const FIRST: u32 = 64;
 
-/// What is known of an archive's retractions before its messages are looked at.
+/// What is known about an archive's retractions before its messages are examined.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Retracted {
     /// All of them. Nearly every archive has none.
     These(Vec<Row>),
-    /// So many that they are looked for by message.
+    /// Too many: they are looked up per message.
     Many,
 }
 
 impl Retracted {
-    /// The question for it.
+    /// The query for them.
     pub(super) fn query(account: &str) -> Query {
         retractions::first(account, FIRST)
     }
 
-    /// From the answer; `None` if it cannot be read.
+    /// Decodes the result; `None` if it is unreadable.
     pub(super) fn read(found: &Found) -> Option<Retracted> {
         match found {
             Found::Rows { more: true, .. } => Some(Retracted::Many),
@@ -92,22 +98,23 @@ impl Retracted {
         }
     }
 
-    /// Whether nothing was retracted.
+    /// Whether there are no retractions.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Retracted::These(rows) if rows.is_empty())
     }
 }
 
-/// What is left of a message that was retracted.
+/// The part of a message that remains after its retraction.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tombstone {
     pub(crate) key: Key,
-    /// The start tag of the message, with the attributes that say who, to whom, and which.
+    /// The start tag of the message, with its addresses, type and ids.
     open: Vec<u8>,
 }
 
 impl Tombstone {
-    /// That of an entry, if it could be retracted: it has an `id`, and is no retraction itself, which stays (XEP-0424 5).
+    /// The tombstone of an entry, if it can be retracted: it has an `id` and is not itself a
+    /// retraction, which stays (XEP-0424 5).
     pub(crate) fn of(domains: &Domains, entry: &Entry<'_>) -> Option<Tombstone> {
         read_back(entry.xml, |message| {
             let id = message.id().filter(|id| !id.is_empty())?;
@@ -126,7 +133,7 @@ impl Tombstone {
         .flatten()
     }
 
-    /// The message as it is shown once it was retracted (XEP-0424 4).
+    /// The retracted message as shown to clients (XEP-0424 4).
     pub(crate) fn write(&self, retraction: &Retraction<'_>) -> Vec<u8> {
         let mut out = self.open.clone();
         out.extend_from_slice(b"<retracted");

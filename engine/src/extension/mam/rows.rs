@@ -1,42 +1,44 @@
-//! Going over an archive row by row, from either end, without losing what lies across the edge of a read.
+//! Scans an archive row by row in either direction, without losing what crosses the boundary of a
+//! read.
 
 use crate::limits::ARCHIVE_PAGE_BYTES_MAX;
 use crate::store::archive::is_void;
 use crate::store::{Found, Query, Row, Table};
 
-/// Rows of a read at the most.
+/// Limit of rows per read.
 const ROWS_MAX: usize = 256;
 
-/// Bytes of a read.
+/// Limit of bytes per read.
 const BYTES_MAX: u32 = 2 * ARCHIVE_PAGE_BYTES_MAX as u32;
 
-/// A place in a range of rows, and what has been read there and cannot be judged yet.
+/// A position in a range of rows, with the rows that were read there but cannot be evaluated yet.
 ///
-/// What makes an entry void stands before the row with the entry. Forwards the last rows of a read may be of the row behind them;
-/// backwards the first row with entries may have more of such rows before it. They are kept until the next read.
+/// The rows that void entries precede the row with the entries. Forwards, the last rows of a read
+/// may belong to the following row; backwards, the first row with entries may have more such rows
+/// before it. They are kept until the next read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Walk {
     back: bool,
-    /// First sort key that may be read, and the first that may not.
+    /// The inclusive start and the exclusive end of the remaining sort keys.
     from: Box<[u8]>,
     until: Option<Box<[u8]>>,
-    /// In the order of their keys.
+    /// In key order.
     kept: Vec<Row>,
 }
 
-/// What a walk has come to.
+/// The rows that a walk has reached.
 pub(super) struct Reached<'a> {
     back: bool,
-    /// Those of earlier reads, in the order of their keys.
+    /// Those of earlier reads, in key order.
     kept: Vec<Row>,
     /// Those of this read, in the order in which they were read.
     found: &'a [Row],
-    /// There may be more.
+    /// Whether there may be more.
     pub(super) more: bool,
 }
 
 impl Reached<'_> {
-    /// Rows in the order of their keys, each with all that makes its entries void.
+    /// Rows in key order, each with all rows that void its entries.
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
         let (ahead, behind) = if self.back { (&[][..], self.found) } else { (self.found, &[][..]) };
         behind.iter().rev().chain(&self.kept).chain(ahead)
@@ -44,31 +46,32 @@ impl Reached<'_> {
 }
 
 impl Walk {
-    /// From the row with the first entry that has at least this number, up to the row with the entry `high`.
+    /// From the row with the first entry at or after this number, up to the row with the entry
+    /// `high`.
     pub(super) fn forward(low: u64) -> Walk {
         Walk { back: false, from: key(low), until: None, kept: Vec::new() }
     }
 
-    /// From the last row to the one with the first entry that has at least the number `low`.
+    /// From the last row back to the one with the first entry at or after the number `low`.
     pub(super) fn back_from_end(low: u64) -> Walk {
         Walk { back: true, from: key(low), until: None, kept: Vec::new() }
     }
 
-    /// The same from the row with the entry `high`, which [`seek`](crate::store::archive::seek) has found: it may hold entries
-    /// before that one.
+    /// The same from the row with the entry `high`, which [`seek`](crate::store::archive::seek) has
+    /// found: it may also have earlier entries.
     pub(super) fn back_from(low: u64, high: u64, found: &Found) -> Walk {
         let Found::Rows { rows, .. } = found else { return Walk::back_from_end(low) };
-        // What comes behind the first row with entries is none of it.
+        // Rows after the first row with entries do not belong to it.
         let end = rows.iter().position(|row| !is_void(&row.value)).map_or(rows.len(), |at| at + 1);
         Walk { back: true, from: key(low), until: Some(key(high)), kept: rows[..end].to_vec() }
     }
 
-    /// The first number that it goes to or begins with.
+    /// The lowest number of the walk.
     pub(super) fn low(&self) -> u64 {
         self.from.first_chunk().map_or(0, |low| u64::from_be_bytes(*low))
     }
 
-    /// The next read, if so many entries are wanted.
+    /// The next read, if this many entries are wanted.
     pub(super) fn query(&self, user: &str, wanted: usize) -> Query {
         Query::Range {
             table: Table::Archive,
@@ -81,12 +84,12 @@ impl Walk {
         }
     }
 
-    /// The next read is as large as one may be: nearly nothing of what comes is wanted.
+    /// The next read with the maximum size: few of the following rows will match.
     pub(super) fn query_most(&self, user: &str) -> Query {
         self.query(user, ROWS_MAX)
     }
 
-    /// Goes on with what was found. `None` for what is no answer to a range.
+    /// Continues with the result. `None` if it is not the result of a range.
     pub(super) fn found<'a>(&mut self, found: &'a Found) -> Option<Reached<'a>> {
         let Found::Rows { rows, more } = found else { return None };
         let (back, more) = (self.back, *more && !rows.is_empty());
@@ -101,7 +104,7 @@ impl Walk {
             return Some(Reached { back, kept, found: rows, more });
         }
         let last = rows.iter().rposition(|row| !is_void(&row.value));
-        // Forwards the last row with entries has all that is of it, backwards it may be the one that has not.
+        // Forwards, the last row with entries is complete; backwards, it may be incomplete.
         let (found, keep) = match last {
             Some(last) => rows.split_at(if back { last } else { last + 1 }),
             None => (&[][..], &rows[..]),
@@ -125,7 +128,7 @@ mod tests {
     use crate::store::archive::{Entry, live_entries, put_void};
     use crate::store::{Batch, OpView};
 
-    /// Rows of 60 entries in which every third is void.
+    /// Rows of 60 entries of which every third is void.
     fn stored() -> Vec<Row> {
         let mut batch = Batch::new();
         for number in 1..=60u64 {
@@ -158,7 +161,7 @@ mod tests {
         Found::Rows { rows: found, more }
     }
 
-    /// All live numbers, in the order in which a walk comes to them by reads of so many rows.
+    /// All live numbers in the order of a walk with this many rows per read.
     fn walked(mut walk: Walk, back: bool, rows_max: usize) -> Vec<u64> {
         let (rows, mut all) = (stored(), Vec::new());
         loop {

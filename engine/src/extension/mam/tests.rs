@@ -1,4 +1,5 @@
-//! Queries over archives in memory: every page of every kind is what a plain look at all entries gives.
+//! Queries over archives in memory: every page of every kind equals the result of a plain scan of
+//! all entries.
 
 use std::collections::BTreeMap;
 
@@ -150,10 +151,11 @@ impl Rows {
     }
 }
 
-/// What stands in an archive, by number: time in milliseconds and peer, and whether it came or was sent.
+/// The content of an archive: number, time in milliseconds, peer, and whether the entry is
+/// incoming.
 type Plain = Vec<(u64, u64, String, bool)>;
 
-/// An archive with so many entries of so many peers; some share rows, some are void.
+/// An archive with this many entries and peers; some entries share rows, some are void.
 fn archive(count: u64, peers: u64) -> (Rows, Plain) {
     let (mut rows, mut plain, mut batch) = (Rows::default(), Vec::new(), Batch::new());
     for n in 0..count {
@@ -163,7 +165,7 @@ fn archive(count: u64, peers: u64) -> (Rows, Plain) {
         let xml = format!("<message from='a@x/b' to='c@x'><body>{n}</body></message>");
         let entry = Entry { incoming, waits: incoming, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" };
         entry.put(&mut batch, USER, number);
-        // Only what was sent can have been refused.
+        // Only sent entries can have been refused.
         if !incoming && mix.is_multiple_of(2) {
             put_void(&mut batch, USER, number);
         } else {
@@ -207,7 +209,7 @@ fn paged(rows: &mut Rows, form: &str, max: usize, back: bool) -> Vec<u64> {
     }
 }
 
-/// The number of results that a client is told, and whether it is told that there are none.
+/// The number of results reported to a client, and whether it is told that there are none.
 fn counted(rows: &mut Rows, inside: &str) -> (Option<u64>, bool) {
     let (ids, fin) = rows.ask(inside).expect("an answer");
     assert!(ids.is_empty(), "{ids:?}");
@@ -233,7 +235,8 @@ fn who_asks_for_no_results_is_told_how_many_there_are_xep_0059_2_7() {
     ] {
         assert_eq!(counted(&mut rows, &(form(&fields) + &set(0, ""))), (Some(count), count == 0), "{fields:?}");
     }
-    // A page behind another is a part of what matches: it says nothing of the whole, nor do pages with results.
+    // A page relative to another one covers only part of the matches, so it reports no total; nor
+    // do pages with results.
     assert_eq!(counted(&mut rows, &set(0, &format!("<after>{after}</after>"))), (None, false));
     assert!(!rows.ask(&set(3, "")).expect("a page").1.contains("<count>"));
     assert_eq!(counted(&mut Rows::default(), &set(0, "")), (Some(0), true));
@@ -299,7 +302,8 @@ fn pages_in_both_directions_are_all_that_matches_and_nothing_else() {
 
 #[test]
 fn the_index_by_peer_follows_the_archive() {
-    // XEP-0313 4.1.1: over several segments, with more messages after the index was made, and without those that have gone.
+    // XEP-0313 4.1.1: over several segments, with messages added after the index was built, and
+    // without expired ones.
     let (mut rows, mut plain) = archive(12_000, 300);
     let with = form(&[("with", "peer17@x")]);
     let wanted = |plain: &Plain| {
@@ -308,7 +312,7 @@ fn the_index_by_peer_follows_the_archive() {
     };
     assert!(wanted(&plain).len() > 20);
     assert_eq!(paged(&mut rows, &with, 50, true), wanted(&plain));
-    // From now on the index is there: a page is few reads wherever it is.
+    // From now on the index exists: any page takes few reads.
     for place in ["<before/>".to_owned(), String::new(), format!("<after>{}</after>", plain[5_000].0)] {
         (rows.reads, rows.bytes) = (0, 0);
         rows.ask(&format!("{with}{}", set(10, &place))).expect("a page");
@@ -335,7 +339,7 @@ fn the_index_by_peer_follows_the_archive() {
     let left = |plain: &Plain| wanted(plain).into_iter().filter(|number| *number >= until).collect::<Vec<_>>();
     for back in [true, false] {
         let found = paged(&mut rows, &with, 100, back);
-        // A row goes as a whole.
+        // A row expires as a whole.
         assert_eq!(found.iter().filter(|number| **number >= until).count(), found.len());
         assert!(found.len() + 4 >= left(&plain).len() && left(&plain).ends_with(&found[found.len().min(4)..]));
     }
@@ -405,9 +409,9 @@ fn what_is_asked_wrongly_gets_the_error_of_the_text() {
 
 #[test]
 fn a_huge_form_asks_for_no_more_than_a_small_one() {
-    // XEP-0004 3.2: each field has a name of its own. Each id that has to be there is a look at the archive.
+    // XEP-0004 3.2: field names are unique. Each required id costs a read of the archive.
     let (mut rows, plain) = archive(300, 3);
-    // One that is longer than any query is not even read.
+    // A query longer than any valid one is not even read.
     for (times, refused) in [(2, "BadRequest"), (20, "BadRequest"), (300, "NotAcceptable")] {
         let ids = plain.iter().take(times).map(|e| e.0.to_string());
         let again = |field: &str| ids.clone().map(|id| field.replace('?', &id)).collect::<String>();
@@ -508,7 +512,7 @@ fn when_the_clock_has_been_set_back_no_result_is_outside_of_the_time() {
     }
 }
 
-/// An archive with these messages: whether it was received, from or to whom, and what.
+/// An archive with these messages: whether it was received, the peer, and the stanza.
 fn written(messages: &[(bool, &str, &str)]) -> Rows {
     let mut batch = Batch::new();
     for (number, (incoming, peer, xml)) in (1..).zip(messages) {
@@ -521,7 +525,7 @@ fn written(messages: &[(bool, &str, &str)]) -> Rows {
     rows
 }
 
-/// Bodies of the results, and the ids of retractions where there is a tombstone.
+/// Bodies of the results, and the ids of retractions for tombstones.
 fn shown(rows: &mut Rows, inside: &str) -> Vec<String> {
     let (results, _) = rows.answer(&format!("<query xmlns='urn:xmpp:mam:2'>{inside}</query>")).expect("a page");
     let one = |result: &Vec<u8>| {
@@ -571,11 +575,11 @@ fn a_message_that_its_sender_retracts_is_a_tombstone_xep_0424_4() {
     let mut rows = written(&[
         (juliets, "romeo@x/a", texts[0]),
         (romeos, "romeo@x/a", texts[1]),
-        // By whichever resource; it is the sender's own message that goes, in either archive.
+        // From any resource; the sender's own message is retracted, in either archive.
         (romeos, "romeo@x/b", texts[2]),
         (juliets, "romeo@x", texts[3]),
         (juliets, "romeo@x", texts[4]),
-        // 5.1: somebody else's is not.
+        // 5.1: another sender's message is not.
         (romeos, "romeo@x", texts[5]),
         (romeos, "mallory@x", texts[6]),
         (juliets, "mallory@x", texts[7]),
@@ -593,8 +597,8 @@ fn a_message_that_its_sender_retracts_is_a_tombstone_xep_0424_4() {
     );
 }
 
-/// XEP-0424 5.1: occupants of a room have one bare JID, and so may contacts of a gateway. None of them can bury another's message, nor
-/// keep it from being retracted.
+/// XEP-0424 5.1: occupants of a room have the same bare JID, and contacts of a gateway may. None of
+/// them can retract another's message, nor prevent its retraction.
 #[test]
 fn an_occupant_of_a_room_retracts_no_other_occupants_message() {
     let (hers, his) = (said("1", "hers"), said("2", "his"));
@@ -605,7 +609,7 @@ fn an_occupant_of_a_room_retracts_no_other_occupants_message() {
     messages.extend([(true, "cave@rooms.x/witch", &*other); 5]);
     let mut rows = written(&messages);
     assert_eq!(shown(&mut rows, ""), ["hers", "-r", "f", "f", "r", "g", "g", "g", "g", "g"]);
-    // What goes from the archive takes its rows with it.
+    // Expired entries take their rows with them.
     let mut batch = Batch::new();
     (1..).zip(&messages).for_each(|(number, message)| expire(&mut batch, number, message));
     rows.apply(&batch);
@@ -621,7 +625,7 @@ fn a_retraction_that_is_not_in_the_archive_leaves_the_message() {
     put_void(&mut batch, USER, 2);
     rows.apply(&batch);
     assert_eq!(shown(&mut rows, ""), ["a"], "it was refused");
-    // Nor is one before it forgotten, however many others are retracted, unless many were refused.
+    // Earlier retractions stay effective however many follow, unless many were refused.
     let sent = |xml| (false, "romeo@x", xml);
     let others: Vec<String> = (0..100).map(|n| retraction(&format!("o{n}"), &format!("none{n}"))).collect();
     for (others, refused, first) in [(0, 3, "-r"), (100, 3, "-r"), (0, 4, "a"), (100, 4, "a")]
@@ -634,7 +638,8 @@ fn a_retraction_that_is_not_in_the_archive_leaves_the_message() {
         rows.apply(&batch);
         assert_eq!(shown(&mut rows, &set(1, ""))[0], first, "{refused} were refused");
     }
-    // Without an id of its own no client could tell which retraction a tombstone is of, and a long one is not kept.
+    // Without an id no client could tell which retraction a tombstone belongs to, and a long id is
+    // not stored.
     for id in [String::new(), "r".repeat(RETRACTION_ID_BYTES_MAX + 1)] {
         let by = retraction(&id, "1");
         assert_eq!(shown(&mut written(&[(false, "romeo@x", &message), (false, "romeo@x", &by)]), ""), ["a", &id]);
@@ -658,7 +663,8 @@ fn thousands_of_retractions_cost_a_page_no_more_than_a_look_for_each_message() {
     let page = shown(&mut rows, &set(50, ""));
     assert_eq!((&*page[0], page.len()), ("-r", 50));
     assert!(rows.reads < 60 && rows.bytes < 100_000, "{} reads, {} bytes", rows.reads, rows.bytes);
-    // Tombstones may be longer than their messages: a page has its bound all the same, and the client goes on.
+    // Tombstones may be longer than their messages: a page keeps its limit, and the client
+    // continues.
     let texts: Vec<String> = (0..60).map(|n| said(&n.to_string(), "a")).collect();
     let by = |n: usize| retraction(&format!("{}{n}", "&apos;".repeat(RETRACTION_ID_BYTES_MAX - 2)), &n.to_string());
     let all: Vec<String> = texts.into_iter().chain((0..60).map(by)).collect();
@@ -669,7 +675,7 @@ fn thousands_of_retractions_cost_a_page_no_more_than_a_look_for_each_message() {
     for back in [false, true] {
         assert!(paged(&mut long, "", 50, back).into_iter().eq(1..=120));
     }
-    // With the archive go its rows (retention).
+    // Retention removes its rows with the archive.
     let mut batch = Batch::new();
     (1..).zip(&messages).for_each(|(number, message)| expire(&mut batch, number, message));
     rows.apply(&batch);
@@ -681,7 +687,7 @@ fn expire(batch: &mut Batch, number: u64, (incoming, peer, xml): &(bool, &str, &
     crate::extension::expired(batch, USER, number, &entry);
 }
 
-/// One that came before its message, and was in vain, takes no other one with it when it is too old to be kept.
+/// A retraction that arrived before its message had no effect; when it expires, other rows stay.
 #[test]
 fn a_retraction_goes_alone() {
     let (early, message, late) = (retraction("r1", "1"), said("1", "a"), retraction("r2", "1"));
@@ -696,7 +702,8 @@ fn a_retraction_goes_alone() {
     }
 }
 
-/// Rows of an earlier version, which had no number in their keys, count, and go with their archive.
+/// Rows of an earlier version, without a number in their keys, remain effective and expire with
+/// their archive.
 #[test]
 fn a_retraction_of_an_earlier_version_counts() {
     let (message, retraction) = (said("1", "a"), retraction("r", "1"));

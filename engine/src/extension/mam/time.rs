@@ -1,52 +1,58 @@
-//! Where in an archive a time begins: by seeks, because numbers are in order and say nothing of time.
+//! Finds the number at which a time begins in an archive, by seeks, because numbers are ordered but
+//! carry no time.
 //!
-//! Times of entries rise with their numbers unless the host's clock is set back. As long as it is not, what is found is exact. When
-//! it was, entries lie between two places that both begin the time; one of the two is found. Results are held against their own
-//! times, so that none is ever outside of what was asked for, but such entries may be missing from a query by time. A query without
-//! a time, or by ids, has them all.
+//! Times of entries increase with their numbers unless the host's clock is set back. Without that,
+//! the result is exact. After it, several numbers may be where the time begins, and one of them is
+//! found. Each result is compared with its own time, so none is ever outside the requested range,
+//! but a query by time may miss entries between these numbers. A query without a time, or by ids,
+//! returns them all.
 
 use crate::store::archive::{entries, is_void, seek};
 use crate::store::{Found, Query, Row};
 
-/// Places that one round looks at.
+/// Number of entries read per round.
 const PROBES: u64 = 3;
 
-/// A range of numbers so small that it is read through.
+/// A range of numbers this small is scanned.
 const NEAR: u64 = 128;
 
-/// Of the range, on either side of the place where the time should be if times rise evenly, so much is looked at: one part of so many.
+/// A round probes this fraction of the range (one part in this many) on either side of the expected
+/// number.
 const AROUND: u64 = 64;
 
-/// A round that leaves more than one part of so many is followed by one that cuts the range into equal parts.
+/// After a round that leaves more than this fraction (one part in this many), the next one cuts the
+/// range into equal parts.
 const GOOD: u64 = 4;
 
-/// The first number from which on entries have at least a time.
+/// The first number from which on entries have at least a given time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Edge {
     /// Microseconds since the Unix epoch.
     time_us: u64,
-    /// Entries before this one are earlier.
+    /// Entries before this number are earlier.
     pub(super) low: u64,
-    /// Entries from this one on are not.
+    /// Entries from this number on are not earlier.
     pub(super) high: u64,
-    /// Number and time, in milliseconds, of an entry before the time and of one behind it: between them times are taken to rise evenly.
+    /// Number and time in milliseconds of an entry before the time and of one after it; times
+    /// between them are assumed to increase evenly.
     known: [(u64, u64); 2],
-    /// The last round has left much.
+    /// Whether the last round has left a large range.
     poor: bool,
 }
 
 impl Edge {
-    /// It is in this range of numbers, and these are the first and the last entry of it that are known, with their times.
+    /// It is in this range of numbers; `known` has the first and the last known entry of the range,
+    /// with their times.
     pub(super) fn new(time_us: u64, low: u64, high: u64, known: [(u64, u64); 2]) -> Edge {
         Edge { time_us, low, high, known, poor: false }
     }
 
-    /// Whether it is known closely enough.
+    /// Whether the remaining range is small.
     pub(super) fn is_near(&self) -> bool {
         self.high.saturating_sub(self.low) <= NEAR
     }
 
-    /// Where the time should be, as if times rose evenly with numbers.
+    /// The expected number, if times increase evenly with numbers.
     fn expected(&self) -> u64 {
         let [(first, first_ms), (last, last_ms)] = self.known;
         let (width, span_ms) = (last.saturating_sub(first), last_ms.saturating_sub(first_ms));
@@ -55,7 +61,8 @@ impl Edge {
         first.saturating_add(part as u64)
     }
 
-    /// The places of a round, in order: around where it should be, or three that cut the range into equal parts.
+    /// The numbers to probe in a round, in order: around the expected one, or three that cut the
+    /// range into equal parts.
     fn places(&self) -> Vec<u64> {
         let (low, width) = (self.low, self.high.saturating_sub(self.low));
         if self.is_near() {
@@ -77,12 +84,13 @@ impl Edge {
         places
     }
 
-    /// The questions of a round.
+    /// The queries of a round.
     pub(super) fn queries(&self, user: &str) -> Vec<Query> {
         self.places().into_iter().map(|place| seek(user, place)).collect()
     }
 
-    /// Goes on with the answers, of which it takes its own off the beginning. `None` if a row cannot be read.
+    /// Continues with the results, and removes its own from the front of `answers`. `None` if a row
+    /// is unreadable.
     pub(super) fn found(&mut self, answers: &mut &[Found]) -> Option<()> {
         let (places, width) = (self.places(), self.high.saturating_sub(self.low));
         let (own, rest) = answers.split_at_checked(places.len())?;
@@ -108,8 +116,8 @@ impl Edge {
     }
 }
 
-/// Number and time, in milliseconds, of the first entry from a number on that a seek has found, be it void or not. `None` if a row
-/// cannot be read.
+/// Number and time in milliseconds of the first entry at or after a number, void or not, in the
+/// result of a seek. `None` if a row is unreadable.
 pub(super) fn first(found: &Found, number: u64) -> Option<Option<(u64, u64)>> {
     let Found::Rows { rows, .. } = found else { return None };
     let Some(row) = rows.iter().find(|row| !is_void(&row.value)) else { return Some(None) };
@@ -117,7 +125,7 @@ pub(super) fn first(found: &Found, number: u64) -> Option<Option<(u64, u64)>> {
     Some(all.iter().find(|(other, _)| *other >= number).map(|(other, entry)| (*other, entry.time_ms)))
 }
 
-/// The time of the last entry of a row, in milliseconds; `None` if it cannot be read.
+/// The time of the last entry of a row in milliseconds; `None` if it is unreadable.
 pub(super) fn last_time_ms(row: &Row) -> Option<u64> {
     entries(&row.sort, &row.value)?.last().map(|(_, entry)| entry.time_ms)
 }
@@ -131,7 +139,8 @@ mod tests {
 
     const STEP: u64 = 10;
 
-    /// Rounds until it is known where a time begins among entries with these times, one every [`STEP`] numbers.
+    /// Number of rounds needed to find where a time begins among entries with these times, one
+    /// every [`STEP`] numbers.
     fn rounds(times_ms: &[u64], time_ms: u64) -> usize {
         let number = |at: usize| (at as u64 + 1) * STEP;
         let answer = |query: &Query| {
@@ -179,7 +188,7 @@ mod tests {
 
     #[test]
     fn and_in_not_many_more_where_they_come_in_heaps() {
-        // Ten years of nothing in the middle, and everything of a day in one second at the end.
+        // Ten years without messages in the middle, and a day's messages in one second at the end.
         let heap = |at: u64| match at {
             0..500_000 => at * 1_000,
             500_000..900_000 => 315_360_000_000 + at * 7,

@@ -1,5 +1,5 @@
-//! Which messages of a page were retracted (XEP-0424): a query reads what was retracted before it begins, and looks for the
-//! retractions of its results before the page is sent.
+//! Which messages of a page were retracted (XEP-0424): a query first reads the retractions, and
+//! looks up those of its results before the page is sent.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
 }
 
-/// The answer with a page that is whole: what of it was retracted is looked for before.
+/// The answer with a complete page, after a lookup of its retractions.
 pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
     if page.candidates().next().is_none() {
         return page.send(asked, complete);
@@ -34,13 +34,14 @@ pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
     verify(page, asked.clone(), complete, hits)
 }
 
-/// A page that is whole, but for what of it was retracted.
+/// A complete page that waits for its retractions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     page: Page,
     asked: Arc<Asked>,
     complete: bool,
-    /// Retractions of its results, each with its own number; none as long as they are looked for by message.
+    /// Retractions of its results, each with its own number; `None` until they have been looked up
+    /// per message.
     hits: Option<Vec<(Hit, u64)>>,
 }
 
@@ -70,8 +71,8 @@ fn one_by_one_found(page: Page, asked: Arc<Asked>, complete: bool, found: &[Foun
     verify(page, asked, complete, hits)
 }
 
-/// Only a retraction that came after its message counts, and that is in the archive: it may have been refused. Of several hits of one
-/// message the latest one comes first.
+/// A retraction counts only if it came after its message and is in the archive: it may have been
+/// refused. If a message has several, the latest comes first.
 fn verify(page: Page, asked: Arc<Asked>, complete: bool, hits: Vec<Hit>) -> Step {
     let mut after = Vec::new();
     for (at, row) in hits {
@@ -87,7 +88,7 @@ fn verify(page: Page, asked: Arc<Asked>, complete: bool, hits: Vec<Hit>) -> Step
     Step::Read(queries, super::Pending::Tombstones(Pending { page, asked, complete, hits: Some(after) }).into())
 }
 
-/// Sends a page, in which these are tombstones as far as their retractions were found.
+/// Sends a page, in which these results are replaced by tombstones if their retractions were found.
 fn bury(mut page: Page, asked: &Asked, complete: bool, hits: &[(Hit, u64)], found: &[Found]) -> Step {
     for (((at, row), number), found) in hits.iter().zip(found) {
         let Found::Rows { rows, .. } = found else { return unreadable() };
