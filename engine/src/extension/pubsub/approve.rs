@@ -1,4 +1,5 @@
-//! Owners approve who wants to be subscribed (XEP-0060 8.6): a form that they are sent, and what they answer.
+//! Approval of subscription requests by owners (XEP-0060 8.6): the form sent to them, and their
+//! answer.
 
 use minidom::Element;
 
@@ -16,7 +17,7 @@ use crate::wire::jid::bare_of;
 const DATA: &str = "jabber:x:data";
 const FORM_TYPE: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";
 
-/// An owner is asked. It is a message that may wait for the owner, and the id names the question.
+/// Asks an owner. The message may wait for the owner; its id names the request.
 pub(super) fn ask(asked: &Asked, node: &str, subscriber: &str, owner: &str) -> Change {
     let mut out = b"<message".to_vec();
     xml::attribute(&mut out, "id", &format!("approve-{:x}", asked.now.wall_us));
@@ -46,7 +47,7 @@ pub(super) fn ask(asked: &Asked, node: &str, subscriber: &str, owner: &str) -> C
     Change::Message { from: asked.jid.clone(), to: owner.into(), xml: out }
 }
 
-/// What an owner answers.
+/// An owner's answer.
 #[derive(Clone, Debug, PartialEq)]
 struct Submitted {
     node: Box<str>,
@@ -54,7 +55,7 @@ struct Submitted {
     allow: bool,
 }
 
-/// Reads a form; none if it is another one.
+/// Reads a form; `None` if it is another one.
 fn read(context: &Context<'_>, form: &Element) -> Option<Result<Option<Submitted>, error::Error>> {
     let value = |name: &str| {
         let field = form.children().find(|child| child.is("field", DATA) && child.attr("var") == Some(name))?;
@@ -81,12 +82,12 @@ fn read(context: &Context<'_>, form: &Element) -> Option<Result<Option<Submitted
     })
 }
 
-/// A form that comes in a message to the own account; none if it is not this one.
+/// Handles a form in a message to the user's own account; `None` if it is not this one.
 pub(super) fn own(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     (request.target == Target::Own).then(|| submitted(context, request)).flatten()
 }
 
-/// The same of one to the service, or to one of its nodes.
+/// The same for a message to the service or to one of its nodes.
 pub(super) fn at_service(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     (request.target != Target::Own).then(|| submitted(context, request)).flatten()
 }
@@ -95,7 +96,7 @@ fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     let form = xml::parse(request.payload)?;
     let submitted = match read(context, &form)? {
         Ok(Some(submitted)) => submitted,
-        // XEP-0060 8.6: who cancels it leaves the request as it is.
+        // XEP-0060 8.6: cancelling the form leaves the request pending.
         Ok(None) => return Some(Step::Result(Vec::new())),
         Err(wrong) => return Some(Step::Error(wrong)),
     };
@@ -107,7 +108,7 @@ fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     Some(decide(Asked::new(context, request), submitted))
 }
 
-/// An owner has decided.
+/// Carries out an owner's decision.
 fn decide(asked: Asked, submitted: Submitted) -> Step {
     let people = match asked.service {
         true => rows::member(&asked.actor, bare_of(&submitted.subscriber)),
@@ -117,7 +118,7 @@ fn decide(asked: Asked, submitted: Submitted) -> Step {
     Step::InTurn(queries, super::Pending::Approve(Pending { asked, submitted }).into())
 }
 
-/// An owner has decided, and the node is read.
+/// An owner's decision that waits for the node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     asked: Asked,
@@ -141,7 +142,7 @@ fn decided(asked: Asked, submitted: Submitted, found: &[Found]) -> Answered {
         false => affiliates(found.first())?,
     };
     let before = Member::of(&all, bare);
-    // What is not asked any more is not answered.
+    // A request that is no longer pending gets no answer.
     let Some(address) = all.pending(bare) else { return Ok(Step::Result(Vec::new())) };
     if member::change(&mut all, &address, allow)?.is_none() {
         return Ok(Step::Result(Vec::new()));

@@ -1,4 +1,4 @@
-//! Nodes in service discovery (XEP-0060 5.2 to 5.5): who may see a node sees it there.
+//! Nodes in service discovery (XEP-0060 5.2 to 5.5): an entity discovers the nodes that it may see.
 
 use super::super::hook::Discovery;
 use super::super::iq::{Context, IqRequest, Step};
@@ -14,16 +14,17 @@ use crate::store::{Found, Query};
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 
-/// What is read of nodes that are asked for.
+/// The reads about nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// Which nodes there are.
+    /// The list of nodes.
     Nodes(Asked),
-    /// The node of this name, whose items are wanted.
+    /// The items of the node with this name.
     Items { asked: Asked, name: Box<str> },
-    /// Its items, by which the address is named; those that were published before `gone_us` are gone.
+    /// The items themselves, listed under this address; those published before `gone_us` have
+    /// expired.
     Rows { jid: Box<str>, name: Box<str>, gone_us: u64 },
-    /// What the node of this name is.
+    /// Information about the node with this name.
     Info { asked: Asked, name: Box<str> },
 }
 
@@ -38,7 +39,7 @@ impl Pending {
     }
 }
 
-/// Items of an account, of one of its nodes, and what a node is.
+/// Items of an account, items of one of its nodes, and information about a node.
 pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Step {
     let asked = Asked::new(context, request);
     match what {
@@ -52,8 +53,8 @@ pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Di
     }
 }
 
-/// XEP-0060 5.2. Of nodes that are for members alone only the owner sees the names. Who may see none gets the answer for an account
-/// that is not there.
+/// XEP-0060 5.2. Only the owner sees the names of nodes for members. A requester who may see none
+/// gets the answer for an account that does not exist.
 fn nodes(asked: Asked) -> Step {
     let (queries, others) = (vec![rows::directory(&asked.actor)], !asked.owner);
     reading(others, queries, Pending::Nodes(asked))
@@ -101,7 +102,7 @@ fn items_found(asked: Asked, name: Box<str>, found: &[Found]) -> Answered {
     let (directory, found) = found_directory(found)?;
     let node = match asked.seen(&directory, &asked.found_people(found.first())?, &name) {
         Ok(node) => node,
-        // XEP-0030 8: the answer for an account that is not there.
+        // XEP-0030 8: the answer for an account that does not exist.
         Err(_) if !asked.presence => return Ok(Step::Result([&*open(ITEMS_NS, &name), b"</query>"].concat())),
         Err(why) => return Err(why),
     };

@@ -1,4 +1,4 @@
-//! Errors of the nodes (XEP-0060 11): a condition of RFC 6120, and one of their own beside it.
+//! Errors of nodes (XEP-0060 11): a condition of RFC 6120, and possibly one of their own.
 
 use super::super::{Condition, Refusal};
 use super::node::Denied;
@@ -8,7 +8,7 @@ use crate::wire::limit::AppError;
 
 const NS: &str = "http://jabber.org/protocol/pubsub#errors";
 
-/// An error, as it is sent.
+/// An error as it is sent.
 pub type Error = Refusal;
 
 const fn plain(condition: Condition) -> Error {
@@ -19,27 +19,28 @@ const fn own(condition: Condition, kind: ErrorType, name: &'static str) -> Error
     Refusal { condition, held: None, app: Some(AppError { name, xmlns: NS, kind, detail: Detail::Nothing }) }
 }
 
-/// A request that is none.
+/// An invalid request.
 pub const BAD_REQUEST: Error = plain(Condition::BadRequest);
-/// A value that a field of a form cannot have.
+/// A value that a form's field cannot have.
 pub const NOT_ACCEPTABLE: Error = plain(Condition::NotAcceptable);
 /// XEP-0060 8.1.2.
 pub const ACCESS_MODEL: Error = own(Condition::NotAcceptable, Modify, "unsupported-access-model");
 /// XEP-0060 7.1.5.
 pub const PRECONDITION: Error = own(Condition::Conflict, Cancel, "precondition-not-met");
-/// No such node, or no such item.
+/// The node or item does not exist.
 pub const NOT_FOUND: Error = plain(Condition::ItemNotFound);
-/// The node is there already.
+/// The node exists already.
 pub const CONFLICT: Error = plain(Condition::Conflict);
-/// Only the owner may.
+/// Only for the owner.
 pub const FORBIDDEN: Error = plain(Condition::Forbidden);
-/// A row cannot be read.
+/// A row is unreadable.
 pub const UNREADABLE: Error = plain(Condition::InternalServerError);
-/// Who may not know whether there is such an account gets the answer for one that is not there (RFC 6121 8.5.1).
+/// The answer for an account that does not exist (RFC 6121 8.5.1), also to requesters who may not
+/// know whether it does.
 pub const UNSEEN: Error = plain(Condition::ServiceUnavailable);
 /// XEP-0060 7.2.3.3.
 pub const NODE_REQUIRED: Error = own(Condition::BadRequest, Modify, "nodeid-required");
-/// XEP-0060 8.1.1: nodes without a name are not made.
+/// XEP-0060 8.1.1: nodes without a name are not created.
 pub const NO_INSTANT_NODES: Error = own(Condition::NotAcceptable, Modify, "nodeid-required");
 /// XEP-0060 7.1.3.6.
 pub const ITEM_REQUIRED: Error = own(Condition::BadRequest, Modify, "item-required");
@@ -51,7 +52,7 @@ pub const ITEM_FORBIDDEN: Error = own(Condition::BadRequest, Modify, "item-forbi
 pub const INVALID_PAYLOAD: Error = own(Condition::BadRequest, Modify, "invalid-payload");
 /// XEP-0060 7.1.3.4.
 pub const PAYLOAD_TOO_BIG: Error = own(Condition::NotAcceptable, Modify, "payload-too-big");
-/// More than one item in a publication, which is not offered.
+/// More than one item in a publication, which is not supported.
 pub const ONE_ITEM: Error = own(Condition::NotAllowed, Cancel, "max-items-exceeded");
 /// XEP-0060 6.1.3.1.
 pub const INVALID_JID: Error = own(Condition::BadRequest, Modify, "invalid-jid");
@@ -66,7 +67,7 @@ const NOT_IN_GROUP: Error = own(Condition::NotAuthorized, Auth, "not-in-roster-g
 /// XEP-0060 6.1.3.5.
 const CLOSED: Error = own(Condition::NotAllowed, Cancel, "closed-node");
 
-/// A feature that is not there (XEP-0060 11).
+/// An unsupported feature (XEP-0060 11).
 macro_rules! unsupported {
     ($(#[$doc:meta] $case:ident = $feature:literal;)*) => {
         $(#[$doc] pub const $case: Error =
@@ -89,11 +90,11 @@ unsupported! {
     NO_COLLECTIONS = "collections";
 }
 
-/// Why somebody may not see a node (XEP-0060 6.5.9).
+/// Why an entity may not see a node (XEP-0060 6.5.9).
 impl From<Denied> for Error {
     fn from(denied: Denied) -> Error {
         match denied {
-            // XEP-0060 6.1.3.3 would say so, and with it that there is such an account.
+            // XEP-0060 6.1.3.3 defines an error, which would reveal that the account exists.
             Denied::Presence => UNSEEN,
             Denied::Group => NOT_IN_GROUP,
             Denied::Closed => CLOSED,

@@ -1,4 +1,4 @@
-//! What subscribers are told (XEP-0060 7.1.2, XEP-0163 4.3).
+//! Notifications to subscribers (XEP-0060 7.1.2, XEP-0163 4.3).
 
 use super::super::offline::delay;
 use super::super::xml;
@@ -9,18 +9,18 @@ use crate::store::nodes::Item;
 
 const NS: &str = "http://jabber.org/protocol/pubsub#event";
 
-/// Something that has happened at a node, for those who may see it.
+/// An event at a node, for those who may see the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The node.
     pub node: Box<str>,
     /// The message, without addresses.
     pub message: Vec<u8>,
-    /// The same without its payload, if that is too large to go to many.
+    /// The same without its payload, if the payload is too large to be sent to many.
     pub brief: Option<Vec<u8>>,
     /// Who may see it.
     pub audience: Audience,
-    /// It is for this JID alone.
+    /// Set if it is for this JID only.
     pub to: Option<Box<str>>,
 }
 
@@ -60,7 +60,7 @@ impl Event {
         Event::new(node, audience, &of_node("purge", node, b""))
     }
 
-    /// The node was deleted; another one may have taken its place.
+    /// The node was deleted; it may redirect to another one.
     pub fn deleted(node: &str, audience: Audience, redirect: Option<&str>) -> Event {
         let mut inside = Vec::new();
         if let Some(uri) = redirect {
@@ -80,13 +80,13 @@ impl Event {
         Event::new(node, audience, &of_node("configuration", node, &inside))
     }
 
-    /// A subscription has changed, and the subscriber is told (XEP-0060 12.19).
+    /// A subscription has changed, and the subscriber is notified (XEP-0060 12.19).
     pub fn subscription(node: &str, audience: Audience, jid: &str, state: &str) -> Event {
         Event { to: Some(jid.into()), ..Event::new(node, audience, &subscription(node, jid, state)) }
     }
 }
 
-/// A subscription as it is told.
+/// The element that describes a subscription.
 fn subscription(node: &str, jid: &str, state: &str) -> Vec<u8> {
     let mut inside = b"<subscription".to_vec();
     for (name, value) in [("node", node), ("jid", jid), ("subscription", state)] {
@@ -96,7 +96,7 @@ fn subscription(node: &str, jid: &str, state: &str) -> Vec<u8> {
     inside
 }
 
-/// XEP-0163 4.3: a headline, which waits nowhere.
+/// XEP-0163 4.3: a headline, which is never stored.
 fn message(inside: &[u8], behind: &[u8]) -> Vec<u8> {
     let open = format!("<message type='headline'><event xmlns='{NS}'>");
     [open.as_bytes(), inside, b"</event>", behind, b"</message>"].concat()
@@ -119,7 +119,7 @@ fn items(node: &str, inside: &[u8]) -> Vec<u8> {
     of_node("items", node, inside)
 }
 
-/// An item as it is answered and told.
+/// An item as written in answers and notifications.
 pub fn write_item(item: &Item<'_>, payload: bool) -> Vec<u8> {
     let mut out = b"<item".to_vec();
     xml::attribute(&mut out, "id", item.id);
@@ -133,7 +133,7 @@ pub fn write_item(item: &Item<'_>, payload: bool) -> Vec<u8> {
     out
 }
 
-/// The message, without addresses, that tells of an item that was published earlier (XEP-0163 4.3.4).
+/// The message, without addresses, about an item that was published earlier (XEP-0163 4.3.4).
 pub fn last(owner: &str, node: &str, payloads: bool, item: &Item<'_>) -> Vec<u8> {
     let payload = payloads && item.payload.len() <= NODE_NOTIFIED_BYTES_MAX;
     let mut stamp = Vec::new();
@@ -141,7 +141,8 @@ pub fn last(owner: &str, node: &str, payloads: bool, item: &Item<'_>) -> Vec<u8>
     message(&items(node, &write_item(item, payload)), &stamp)
 }
 
-/// Nodes of a directory whose last items go to a resource that becomes available and is interested in `wanted`, sorted names.
+/// Nodes of a directory whose last items are sent to a resource that becomes available and is
+/// interested in the names `wanted`, which are sorted.
 pub fn shown<'a>(directory: &'a Directory, wanted: &[&str]) -> Vec<&'a Node> {
     let sent = |node: &&Node| {
         node.items > 0

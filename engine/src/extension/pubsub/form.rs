@@ -1,4 +1,5 @@
-//! The configuration of a node as a data form (XEP-0004, XEP-0060 16.4.4), and what of it a publication may demand (7.1.5).
+//! The configuration of a node as a data form (XEP-0004, XEP-0060 16.4.4), and the preconditions of
+//! a publication (7.1.5).
 
 use minidom::Element;
 
@@ -12,12 +13,13 @@ const NODE_CONFIG: &str = "http://jabber.org/protocol/pubsub#node_config";
 const PUBLISH_OPTIONS: &str = "http://jabber.org/protocol/pubsub#publish-options";
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
 
-/// What a form leaves of a configuration.
+/// The submitted fields of a configuration form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted(Vec<(String, Vec<String>)>);
 
 impl Submitted {
-    /// Reads the form in an element, if it has one: `<x/>` of type `submit`. A form of type `cancel` says nothing.
+    /// Reads the form in an element, if it has one: `<x/>` of type `submit`. The result is empty
+    /// for a form of type `cancel`.
     ///
     /// # Errors
     /// [`error::BAD_REQUEST`] for a form of another type.
@@ -50,7 +52,7 @@ impl Submitted {
         Submitted::of(parent, NODE_CONFIG)
     }
 
-    /// Reads what a publication demands.
+    /// Reads the preconditions of a publication.
     ///
     /// # Errors
     /// [`error::BAD_REQUEST`] for another form, or none.
@@ -58,7 +60,7 @@ impl Submitted {
         Submitted::of(parent, PUBLISH_OPTIONS)?.ok_or(error::BAD_REQUEST)
     }
 
-    /// Changes a configuration. Fields that this server does not have leave it as it is.
+    /// Changes a configuration. Unsupported fields are ignored.
     ///
     /// # Errors
     /// A value that a field cannot have.
@@ -71,10 +73,11 @@ impl Submitted {
         Ok(config)
     }
 
-    /// The configuration of a node that is made by a publication with these demands (XEP-0060 7.1.5).
+    /// The configuration of a node that is created by a publication with these preconditions
+    /// (XEP-0060 7.1.5).
     ///
     /// # Errors
-    /// [`error::PRECONDITION`] for a field that this server does not have or a value that it cannot have.
+    /// [`error::PRECONDITION`] for an unsupported field or value.
     pub fn made(&self) -> Result<Config, Error> {
         let mut config = Config::default();
         for (var, values) in &self.0 {
@@ -89,10 +92,10 @@ impl Submitted {
         Ok(config)
     }
 
-    /// Whether a node has this configuration in all fields named.
+    /// Checks that a node has this configuration in all named fields.
     ///
     /// # Errors
-    /// [`error::PRECONDITION`] if it has not.
+    /// [`error::PRECONDITION`] if it does not.
     pub fn demand(&self, config: &Config) -> Result<(), Error> {
         let mut wanted = config.clone();
         let known = self.0.iter().all(|(var, values)| set(&mut wanted, var, values) == Ok(true));
@@ -100,7 +103,8 @@ impl Submitted {
     }
 }
 
-/// Whether a node can be so: on an account its owner alone publishes; a service knows nobody's presence and no roster.
+/// Checks that a configuration is possible: on an account only the owner publishes; a service knows
+/// no presence and no rosters.
 fn fits(config: &Config, service: bool) -> Result<(), Error> {
     match (service, config.access) {
         (true, Access::Presence | Access::Roster) => Err(error::ACCESS_MODEL),
@@ -110,8 +114,9 @@ fn fits(config: &Config, service: bool) -> Result<(), Error> {
     }
 }
 
-/// The configuration in an element as another server has written it (XEP-0227 4.10.1), and what of it this one does not have, in
-/// words. A field without a value is the default; whom an unknown access model lets in is not known, so it is nobody.
+/// The configuration in an element written by another server (XEP-0227 4.10.1), and a description
+/// of its unsupported parts. A field without a value has the default; an unknown access model lets
+/// nobody in, because its meaning is unknown.
 pub fn lenient(parent: &Element) -> (Config, Vec<String>) {
     let (mut config, mut passed) = (Config::default(), Vec::new());
     let fields = parent.get_child("x", NS).into_iter().flat_map(Element::children);
@@ -148,7 +153,7 @@ fn boolean(value: &str) -> Result<bool, Error> {
     }
 }
 
-/// Sets a field; false if there is none of this name.
+/// Sets a field; false if there is no such field.
 fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error> {
     let Some(name) = var.strip_prefix("pubsub#") else { return Ok(false) };
     if name == "roster_groups_allowed" {
@@ -163,7 +168,7 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
     }
     let value = values.first().map_or("", String::as_str);
     let text = || if value.len() <= NODE_TEXT_BYTES_MAX { Ok(value.into()) } else { Err(error::NOT_ACCEPTABLE) };
-    // What this server does in one way only.
+    // For fields with one supported value.
     let only = |fixed: bool| if fixed { Ok(true) } else { Err(error::NOT_ACCEPTABLE) };
     match name {
         "access_model" => {
@@ -218,7 +223,7 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
             }
         }
         "node_type" => return if value == "collection" { Err(error::NO_COLLECTIONS) } else { only(value == "leaf") },
-        // XEP-0248 6.2, 6.5: a node that would be in one, or have others in it.
+        // XEP-0248 6.2, 6.5: a node inside a collection, or a collection itself.
         "collection" | "children" if values.iter().any(|value| !value.is_empty()) => return Err(error::NO_COLLECTIONS),
         "notification_type" => return only(value == "headline"),
         "subscribe" => return only(boolean(value)?),
@@ -228,12 +233,12 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
     Ok(true)
 }
 
-/// How many items a node may have, as its configuration says it.
+/// The limit of items of a node, as written in its configuration.
 fn items_max(config: &Config) -> String {
     if config.items_max == u32::MAX { "max".into() } else { config.items_max.to_string() }
 }
 
-/// How long its items stay, in the same way.
+/// The lifetime of its items, likewise.
 fn item_expire(config: &Config) -> String {
     if config.expire_s == 0 { "max".into() } else { config.expire_s.to_string() }
 }
@@ -325,7 +330,8 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str, service: bool) {
     out.extend_from_slice(b"</x>");
 }
 
-/// Appends the form that describes a node to those who may see it (XEP-0060 5.4). At a service it also says how many are subscribed.
+/// Appends the form that describes a node to those who may see it (XEP-0060 5.4). At a service it
+/// includes the number of subscribers.
 pub fn write_metadata(out: &mut Vec<u8>, node: &Node, account: Option<&str>) {
     open(out, "result", META_DATA);
     let config = &node.config;
@@ -396,7 +402,7 @@ mod tests {
             out.extend_from_slice(b"</configure>");
             let out = String::from_utf8(out).unwrap().replace("type='form'", "type='submit'");
             let submitted = Submitted::configuration(&xml::parse(out.as_bytes()).unwrap()).unwrap().unwrap();
-            // As it would be left: all fields are set.
+            // A form with all fields set.
             let other = Config { title: "other".into(), items_max: 9, expire_s: 5, ..Config::default() };
             let read = submitted.apply(&other, false).unwrap();
             assert_eq!(Config { title: config.title.clone(), ..read }, config);

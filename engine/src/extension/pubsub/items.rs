@@ -1,4 +1,5 @@
-//! Items are retrieved (XEP-0060 6.5): all, the most recent ones, by their ids, or by pages (XEP-0059).
+//! Retrieval of items (XEP-0060 6.5): all, the most recent ones, by their ids, or by pages
+//! (XEP-0059).
 
 use minidom::Element;
 
@@ -13,14 +14,14 @@ use crate::store::{Found, Query};
 
 pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
-/// What is read of the items of a node.
+/// The reads about the items of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// The node, and where the items are that it is asked for.
+    /// The node, and the places of the requested items.
     Node { asked: Asked, node: Box<str>, wanted: Wanted },
-    /// These items.
+    /// A range of items.
     Span { actor: Box<str>, span: Span, answer: Answer },
-    /// Some, by their places. Those that were published before `gone_us` are gone.
+    /// Items by their places. Those published before `gone_us` have expired.
     Ids { node: Box<str>, gone_us: u64 },
 }
 
@@ -34,10 +35,10 @@ impl Pending {
     }
 }
 
-/// Which items are asked for.
+/// The requested items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Wanted {
-    /// All, or so many of those that were published last.
+    /// All, or this many of the most recent ones.
     Recent(Option<u32>),
     /// Those with these ids.
     Ids(Vec<Box<str>>),
@@ -85,7 +86,7 @@ impl Wanted {
         Ok(Wanted::Page(Page { max, edge }))
     }
 
-    /// The ids whose places have to be known.
+    /// The ids whose places must be known.
     fn ids(&self) -> &[Box<str>] {
         match self {
             Wanted::Ids(ids) => ids,
@@ -116,7 +117,7 @@ fn node_found(asked: Asked, node: &str, wanted: &Wanted, found: &[Found]) -> Ans
     read(&asked, node, wanted, &places)
 }
 
-/// Reads the items of a node that the asker may see.
+/// Reads the items of a node that the requester may see.
 fn read(asked: &Asked, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> Answered {
     let (actor, gone_us) = (&*asked.actor, node.config.gone_before_us(asked.now));
     let page = |max: Option<u32>| max.unwrap_or(u32::MAX).min(NODE_PAGE_ITEMS_MAX);
@@ -132,12 +133,12 @@ fn read(asked: &Asked, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -
     };
     let answer = Answer {
         node: node.name.clone(),
-        // Nobody has counted how many of them are gone.
+        // The number of expired items among them is unknown.
         count: (node.config.expire_s == 0).then_some(node.items),
         gone_us,
         reverse: span.reverse,
         page: wanted.is_page(),
-        // The place of the first item is known where the page touches an end (XEP-0059 2.6).
+        // The position of the first item is known if the page touches an end (XEP-0059 2.6).
         from_start: matches!(wanted, Wanted::Page(Page { edge: Edge::First, .. })),
         to_end: matches!(wanted, Wanted::Recent(_) | Wanted::Page(Page { edge: Edge::Last, .. })),
         asked_all: matches!(wanted, Wanted::Recent(None)),
@@ -159,14 +160,14 @@ fn span_found(actor: Box<str>, span: Span, answer: Answer, found: &[Found]) -> A
     if let (true, Some((number, item))) = (more && !span.reverse, last) {
         let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
         if item.at_us < answer.gone_us {
-            // All of these are gone; those that are there come behind them.
+            // All of these have expired; live ones follow them.
             return Ok(read_span(actor, Span { after: number, ..span }, answer));
         }
     }
     Ok(Step::Result(answer.write(rows, more)?))
 }
 
-/// Reads items by their places, as far as one answer goes; those that are not there are passed over.
+/// Reads items by their places, up to the limit of one answer; missing ones are skipped.
 fn read_ids(actor: &str, node: &Node, gone_us: u64, places: &[Option<Place>]) -> Answered {
     let (mut bytes, mut queries): (u32, Vec<Query>) = (0, Vec::new());
     for place in places.iter().flatten() {
@@ -201,26 +202,26 @@ fn ids_found(node: &str, gone_us: u64, found: &[Found]) -> Answered {
     Ok(Step::Result(out))
 }
 
-/// What is answered of a node's items.
+/// How to answer with a node's items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     node: Box<str>,
-    /// Items that the node has, if that is known.
+    /// Number of items of the node, if known.
     count: Option<u32>,
-    /// Those that were published before are gone, microseconds since the Unix epoch.
+    /// Items published before this time have expired, microseconds since the Unix epoch.
     gone_us: u64,
-    /// They were read from the last backwards.
+    /// Whether they were read from the last backwards.
     reverse: bool,
-    /// A page was asked for.
+    /// Whether a page was requested.
     page: bool,
     from_start: bool,
     to_end: bool,
-    /// No number of items was given, so that it has to be said if there are more.
+    /// Whether no number of items was given, so that the answer must say if there are more.
     asked_all: bool,
 }
 
 impl Answer {
-    /// In the order of publication.
+    /// Writes the items in order of publication.
     fn write(&self, found: &[crate::store::Row], more: bool) -> Result<Vec<u8>, Error> {
         let mut all: Vec<Item<'_>> =
             found.iter().map(|row| Item::decode(&row.value).ok_or(error::UNREADABLE)).collect::<Result<_, _>>()?;
@@ -233,7 +234,7 @@ impl Answer {
             out.extend_from_slice(&write_item(item, true));
         }
         out.extend_from_slice(b"</items>");
-        // XEP-0060 6.5.4: that items were left out is said, too.
+        // XEP-0060 6.5.4: the answer also says that items were left out.
         if self.page || (self.asked_all && more) {
             self.write_set(&mut out, &all);
         }

@@ -1,4 +1,5 @@
-//! Items are stored: by a publication, and by an extension that keeps what another one stores in a node, too.
+//! Storing items: by a publication, and by an extension that mirrors another extension's data in a
+//! node.
 
 use super::error::{self, Error};
 use super::event::Event;
@@ -7,24 +8,24 @@ use super::{affiliates, place, range};
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found, Query};
 
-/// What has to be known of a node before an item with this id is stored there.
+/// The reads before an item with this id is stored at a node.
 pub fn queries(actor: &str, node: &str, id: &str) -> [Query; QUERIES] {
     [
         rows::affiliates(actor, node),
         rows::place(actor, node, id),
-        // What gives way if the node is full.
+        // The item that is dropped if the node is full.
         rows::items(actor, node, Span::all(1, 1)),
     ]
 }
 
-/// How many questions that are.
+/// Number of these queries.
 pub const QUERIES: usize = 3;
 
-/// Publishes an item to a node that keeps items, which is made if it is not there. `found` is what [`queries`] bring. The directory is
-/// for the caller to write. Returns what is told of it.
+/// Publishes an item at a node that stores items, and creates the node if needed. `found` has the
+/// results of [`queries`]. The caller must write the directory. Returns the resulting event.
 ///
 /// # Errors
-/// A row cannot be read.
+/// A row is unreadable.
 pub fn publish(
     directory: &mut Directory,
     batch: &mut Batch,
@@ -48,7 +49,7 @@ pub fn publish(
     Ok(config.notifications.then(|| Event::published(node, &config, audience, Some(item))))
 }
 
-/// An item that gives way to others next.
+/// The next item to be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oldest {
     /// Its number.
@@ -57,12 +58,12 @@ pub struct Oldest {
     pub at_us: u64,
     /// Its id.
     pub id: Box<str>,
-    /// What it counts for, bytes.
+    /// The bytes that it counts for.
     pub bytes: u32,
 }
 
 impl Oldest {
-    /// That in a row of [`rows::items`], if it can be read.
+    /// Decodes a row of [`rows::items`], if it is readable.
     pub fn of(row: &crate::store::Row) -> Option<Oldest> {
         let item = Item::decode(&row.value)?;
         let number = rows::number_of(&row.sort)?;
@@ -70,8 +71,9 @@ impl Oldest {
     }
 }
 
-/// Stores an item under this number, and what its publisher knows the publication by, where one with its id has this place and this one is
-/// the oldest. Items from before `gone_us` are too old to be kept. Whether the oldest has given way.
+/// Stores an item under this number, with its publisher's key for the publication; `there` is the
+/// place of the existing item with its id, and `oldest` the oldest item. Items from before
+/// `gone_us` have expired. Returns whether the oldest was dropped.
 pub(super) fn store(
     entry: &mut Node,
     batch: &mut Batch,
@@ -84,12 +86,12 @@ pub(super) fn store(
     if item.key().is_some() {
         entry.has_keys(number);
     }
-    // The item with this id is replaced; otherwise the oldest one gives way.
+    // The item with this id is replaced; otherwise the oldest is dropped.
     if let Some(place) = there {
         replace(entry, batch, actor, item.id, place);
     }
-    // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
-    // one, so that there are never more of those than of others.
+    // The oldest item that is not replaced is dropped if the node is full or the item has expired:
+    // one per publication, so that expired items never outnumber live ones.
     let full = entry.items >= entry.config.items_max();
     let goes = match oldest {
         Some(other) if *other.id != *item.id && (full || other.at_us < gone_us) => Some(other),
@@ -104,19 +106,19 @@ pub(super) fn store(
     Ok(goes.is_some())
 }
 
-/// Stores an item under this number, where none has its id and there is room.
+/// Stores an item under this number, if its id is new and there is room.
 pub fn add(entry: &mut Node, batch: &mut Batch, actor: &str, item: &Item<'_>, number: u64) {
     item.put(batch, actor, &entry.name, number);
     (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
 }
 
-/// Removes the item with this id, which has this place: who has not read it has missed it.
+/// Removes the item with this id at this place: clients that have not read it have missed it.
 pub fn remove(entry: &mut Node, batch: &mut Batch, actor: &str, id: &str, place: Place) {
     entry.lose(place.number);
     replace(entry, batch, actor, id, place);
 }
 
-/// Removes the item with this id, which has this place, for another one with the id.
+/// Removes the item with this id at this place, to be replaced by another one with the id.
 pub(super) fn replace(entry: &mut Node, batch: &mut Batch, actor: &str, id: &str, place: Place) {
     rows::delete_item(batch, actor, &entry.name, id, place.number);
     (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));

@@ -1,4 +1,5 @@
-//! What one user is to a node of a service: a row of its own, because a node may have very many (XEP-0060 4.1, 4.2).
+//! One user's relation to a node of a service, as a row of its own, because a node may have very
+//! many (XEP-0060 4.1, 4.2).
 
 use super::error;
 use super::node::{Affiliates, Affiliation, Reader, put_text};
@@ -7,35 +8,35 @@ use crate::wire::jid::bare_of;
 
 const FORMAT: u8 = 1;
 
-/// How a user is subscribed (XEP-0060 4.2).
+/// State of a user's subscription (XEP-0060 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum State {
-    /// Not at all.
+    /// Not subscribed.
     #[default]
     None,
-    /// An owner has to approve it.
+    /// Waits for an owner's approval.
     Pending,
-    /// By this address.
+    /// Subscribed, with this address.
     Subscribed,
-    /// Not any more, before an owner has approved it: the owner has been asked already.
+    /// Withdrawn before an owner approved: the owner has been asked already.
     Withdrawn,
-    /// Nobody knows yet: the request is under way to the node. Only in rows of users.
+    /// Not known yet: the request is in flight to the node. Only in rows of users.
     UnderWay,
 }
 
-/// What a user is to a node.
+/// A user's relation to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Member {
-    /// How it is affiliated.
+    /// Its affiliation.
     pub affiliation: Option<Affiliation>,
-    /// How it is subscribed.
+    /// The state of its subscription.
     pub state: State,
-    /// By which of its addresses, bare or full; empty if it is not subscribed.
+    /// The subscribed address, bare or full; empty if there is no subscription.
     pub address: Box<str>,
 }
 
 impl Member {
-    /// Reads the row; none if it is not one of a known format. No row is nobody.
+    /// Decodes the row; `None` if its format is unknown. No row means no relation.
     pub fn decode(row: Option<&[u8]>) -> Option<Member> {
         let Some(row) = row else { return Some(Member::default()) };
         let mut from = Reader(row);
@@ -61,7 +62,7 @@ impl Member {
         Some(Member { affiliation, state, address: from.text()? })
     }
 
-    /// The row; empty for nobody.
+    /// The row; empty for no relation.
     pub fn encode(&self) -> Vec<u8> {
         if *self == Member::default() {
             return Vec::new();
@@ -85,7 +86,7 @@ impl Member {
         out
     }
 
-    /// The same as lists, in which there is nobody else.
+    /// The same as lists with this user only.
     pub fn alone(self, bare: &str) -> Affiliates {
         let mut all = Affiliates::default();
         all.affiliations.extend(self.affiliation.map(|affiliation| (bare.into(), affiliation)));
@@ -98,7 +99,7 @@ impl Member {
         all
     }
 
-    /// What lists say of a user.
+    /// The user's entries in lists.
     pub fn of(all: &Affiliates, bare: &str) -> Member {
         let first = |list: &[Box<str>]| list.iter().find(|jid| bare_of(jid) == bare).cloned();
         let affiliation = all.affiliation(bare);
@@ -112,12 +113,12 @@ impl Member {
         }
     }
 
-    /// Whether it counts among those that a node has subscribed, or that want to be.
+    /// Whether it counts towards the node's subscribers, including pending ones.
     pub fn counts(&self) -> bool {
         matches!(self.state, State::Subscribed | State::Pending)
     }
 
-    /// Whether it counts among those affiliated beside the owners.
+    /// Whether it counts towards the affiliations besides the owners.
     pub fn is_listed(&self) -> bool {
         !matches!(self.affiliation, None | Some(Affiliation::Owner))
     }
@@ -130,7 +131,7 @@ impl Member {
     }
 }
 
-/// How an affiliation is named (XEP-0060 4.1).
+/// The name of an affiliation (XEP-0060 4.1).
 pub fn name(affiliation: Option<Affiliation>) -> &'static str {
     match affiliation {
         None => "none",
@@ -141,7 +142,8 @@ pub fn name(affiliation: Option<Affiliation>) -> &'static str {
     }
 }
 
-/// An owner changes how somebody is subscribed. What it is now, and by which address, if it has changed.
+/// An owner changes a user's subscription. Returns the new state and the address, if it has
+/// changed.
 pub(super) fn change(
     all: &mut Affiliates,
     jid: &str,
@@ -155,7 +157,7 @@ pub(super) fn change(
             all.subscribe(&address);
             Ok(Some((address, "subscribed")))
         }
-        // Who has not asked for it is not sent what it does not want.
+        // A user who has not requested a subscription must not receive unwanted items.
         (true, false, None) => Err(error::NOT_ACCEPTABLE),
         (false, ..) => {
             all.end(bare);

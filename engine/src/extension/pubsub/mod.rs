@@ -1,9 +1,12 @@
-//! Nodes (XEP-0060) on accounts: personal eventing (XEP-0163). A user publishes items, those who may see them and want to are told. Clients
-//! keep there what all may read (XEP-0222), and what is private (XEP-0223), such as bookmarks (XEP-0402) and what was displayed (XEP-0490).
+//! Nodes (XEP-0060) on accounts: personal eventing (XEP-0163). A user publishes items; interested
+//! entities that may see them are notified. Clients store public data there (XEP-0222) and private
+//! data (XEP-0223), such as bookmarks (XEP-0402) and read markers (XEP-0490).
 //!
-//! The engine of nodes is functions over rows: a request says which rows it needs, and with them makes an answer, writes, and an
-//! [`Event`]. An actor is whatever has nodes: an account has all of its own, and each node of a service with a domain of its own
-//! ([`service`]) is an actor. They differ in who is an owner, who may publish, and how subscribers are stored and told.
+//! The engine of nodes consists of functions over rows: a request names the rows that it needs, and
+//! computes from them an answer, writes, and an [`Event`]. An actor is an entity with nodes: an
+//! account has all of its own, and each node of a service with a domain of its own ([`service`]) is
+//! an actor. They differ in who is an owner, who may publish, and how subscribers are stored and
+//! notified.
 
 pub mod approve;
 pub mod disco;
@@ -39,10 +42,10 @@ use node::{Affiliates, Affiliation, Node, PublishModel, Viewer};
 
 /// Namespace of requests.
 pub const NS: &str = "http://jabber.org/protocol/pubsub";
-/// Namespace of requests of the owner.
+/// Namespace of owner requests.
 pub const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 
-/// What an account tells of its nodes (XEP-0060 10): exactly what is here.
+/// The features of an account's nodes (XEP-0060 10): exactly what is implemented.
 const FEATURES: &[&str] = &[
     NS,
     "http://jabber.org/protocol/pubsub#access-authorize",
@@ -79,7 +82,7 @@ const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub#subscribe",
 ];
 
-/// XEP-0060 5 to 7, and of 8 what makes nodes.
+/// XEP-0060 5 to 7, and the creation of nodes in 8.
 const NODES: Feature = Feature {
     namespace: NS,
     name: "pubsub",
@@ -112,7 +115,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// What a request for nodes waits for.
+/// The state of a request to nodes that waits for a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pending {
     Approve(approve::Pending),
@@ -138,28 +141,28 @@ impl Pending {
     }
 }
 
-/// A request, with what is the same for all.
+/// A request, with the facts that all kinds have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
-    /// Whose nodes: an account, or a node of a service.
+    /// The owner of the nodes: an account, or a node of a service.
     actor: Box<str>,
-    /// The address that is asked: an account's, or a service's.
+    /// The address of the request: that of an account or a service.
     jid: Box<str>,
-    /// The actor is a node of a service.
+    /// Whether the actor is a node of a service.
     service: bool,
-    /// Full JID of the asker.
+    /// Full JID of the requester.
     from: Box<str>,
-    /// It is the owner, or an administrator of the service.
+    /// Whether it is the owner, or an administrator of the service.
     owner: bool,
-    /// It may see the owner's presence.
+    /// Whether it may see the owner's presence.
     presence: bool,
-    /// Groups of the owner's roster in which it is.
+    /// Groups of the owner's roster that include it.
     groups: Vec<Box<str>>,
     now: Wall,
 }
 
 impl Asked {
-    /// One of nobody's, at a node of a service: what follows is decided elsewhere.
+    /// A request at a node of a service without a requester: permission was decided elsewhere.
     fn of_service(actor: &str, service: &str, now: Wall) -> Asked {
         Asked {
             actor: actor.into(),
@@ -188,7 +191,7 @@ impl Asked {
         }
     }
 
-    /// The node that a request is about.
+    /// The name of the node in a request.
     fn name(&self, element: &Element) -> Result<Box<str>, Error> {
         match self.actor.split_once('/') {
             Some((_, node)) if self.service => Ok(node.into()),
@@ -196,12 +199,12 @@ impl Asked {
         }
     }
 
-    /// Bare JID of the asker.
+    /// Bare JID of the requester.
     fn bare(&self) -> &str {
         bare_of(&self.from)
     }
 
-    /// The question for who is subscribed or affiliated: at a service, as far as it is the asker.
+    /// The query for subscriptions and affiliations: at a service, only those of the requester.
     fn people(&self, node: &str) -> Query {
         match self.service {
             true => rows::member(&self.actor, self.bare()),
@@ -209,7 +212,7 @@ impl Asked {
         }
     }
 
-    /// What was found of them.
+    /// Decodes its result.
     fn found_people(&self, found: Option<&Found>) -> Result<Affiliates, Error> {
         if !self.service {
             return affiliates(found);
@@ -223,25 +226,27 @@ impl Asked {
         Viewer { jid: &self.from, owner, presence: self.presence, groups: &self.groups }
     }
 
-    /// What is said of something that is not there, or may not be seen: who may not see the presence either is told nothing, as if
-    /// there was no such account.
+    /// The error for something that does not exist or may not be seen: a requester who may not see
+    /// the presence gets the answer for an account that does not exist.
     fn refuse(&self, why: Error) -> Error {
         if self.presence { why } else { error::UNSEEN }
     }
 
-    /// The owner alone may. Who owns a node of a service its directory says: [`Asked::owns`].
+    /// Requires the owner of an account. The owners of a service's node are in its directory:
+    /// [`Asked::owns`].
     fn must_own(&self) -> Result<(), Error> {
         if self.owner || self.service { Ok(()) } else { Err(self.refuse(error::FORBIDDEN)) }
     }
 
-    /// The node, of which the asker is an owner.
+    /// The node, of which the requester must be an owner.
     fn owns<'a>(&self, directory: &'a mut Directory, name: &str) -> Result<&'a mut Node, Error> {
         let node = directory.get_mut(name).ok_or(error::NOT_FOUND)?;
         let owns = self.owner || node.owners.iter().any(|owner| **owner == *self.bare());
         if owns { Ok(node) } else { Err(error::FORBIDDEN) }
     }
 
-    /// Whether the asker may publish (XEP-0060 7.1.3.1). On an account it was looked at before.
+    /// Whether the requester may publish (XEP-0060 7.1.3.1). For an account this was checked
+    /// before.
     fn may_publish(&self, node: Option<&Node>, affiliates: &Affiliates) -> Result<(), Error> {
         if !self.service {
             return Ok(());
@@ -257,7 +262,7 @@ impl Asked {
         if may || self.owner { Ok(()) } else { Err(error::FORBIDDEN) }
     }
 
-    /// The node of this name, which the asker may see.
+    /// The node of this name, which the requester must be allowed to see.
     fn seen<'a>(&self, directory: &'a Directory, affiliates: &Affiliates, name: &str) -> Result<&'a Node, Error> {
         let node = directory.get(name).ok_or_else(|| self.refuse(error::NOT_FOUND))?;
         let may = node::may(node.config.access, &node.config.groups, affiliates, self.viewer(affiliates));
@@ -265,7 +270,7 @@ impl Asked {
         Ok(node)
     }
 
-    /// Writes, tells of it if there is something to be told, and answers.
+    /// Writes, notifies subscribers if there is an event, and answers.
     fn done(&self, node: &Node, batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
         match (self.service, event) {
             (true, Some(event)) => service::tell::tell(self, node, batch, vec![event], answer),
@@ -281,13 +286,13 @@ fn step(answered: Answered) -> Step {
     answered.unwrap_or_else(Step::Error)
 }
 
-/// The directory, and all that was found with it.
+/// The directory, and the other results that were read with it.
 fn found_directory(found: &[Found]) -> Result<(Directory, &[Found]), Error> {
     let directory = found.split_first().and_then(|(first, rest)| Some((Directory::decode(row(first)?)?, rest)));
     directory.ok_or(error::UNREADABLE)
 }
 
-/// The row that was asked for; none if it was not one row that was.
+/// The row in a result; `None` if the result is not one row.
 fn row(found: &Found) -> Option<Option<&[u8]>> {
     match found {
         Found::Value(value) => Some(value.as_deref()),
@@ -295,7 +300,7 @@ fn row(found: &Found) -> Option<Option<&[u8]>> {
     }
 }
 
-/// The rows that were asked for.
+/// The rows in a result.
 fn range(found: Option<&Found>) -> Result<(&[crate::store::Row], bool), Error> {
     match found {
         Some(Found::Rows { rows, more }) => Ok((rows, *more)),
@@ -314,18 +319,18 @@ fn place(found: Option<&Found>) -> Result<Option<rows::Place>, Error> {
     }
 }
 
-/// Reads for the owner, or for others: those are read for one at a time, so that many requests are not many reads at once.
+/// Reads, for others than the owner in turn, so that many requests do not cause many reads at once.
 fn reading(others: bool, queries: Vec<Query>, pending: Pending) -> Step {
     if others { Step::InTurn(queries, pending.into()) } else { Step::Read(queries, pending.into()) }
 }
 
-/// Writes, tells of it if there is something to be told, and answers.
+/// Writes, notifies subscribers if there is an event, and answers.
 fn done(batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
     let event = event.map(|event| Change::Event(Box::new(event)));
     Step::Change([Change::Write(batch)].into_iter().chain(event).collect(), answer)
 }
 
-/// The name of a node that an element must have.
+/// The required name of a node in an element.
 fn name(element: &Element) -> Result<Box<str>, Error> {
     match element.attr("node").filter(|name| !name.is_empty()) {
         Some(name) if name.len() > NODE_NAME_BYTES_MAX => Err(error::NOT_ACCEPTABLE),
@@ -342,7 +347,7 @@ fn id(element: &Element) -> Result<Option<Box<str>>, Error> {
     }
 }
 
-/// A payload: what is asked, and what belongs to it.
+/// A payload: the request's element, and the one that it contains.
 fn parse(request: &IqRequest<'_>) -> Option<(Element, Element)> {
     let pubsub = xml::parse(request.payload)?;
     let first = pubsub.children().find(|child| child.ns() == request.namespace)?.clone();

@@ -1,5 +1,5 @@
-//! Nodes of an actor as they are stored: their names and configuration in one row, the directory, and who is affiliated with each or
-//! subscribed to it in another (XEP-0060 4).
+//! Nodes of an actor as they are stored: their names and configuration in one row, the directory,
+//! and each node's affiliations and subscriptions in another (XEP-0060 4).
 
 use super::super::{Limit, Refusal};
 use crate::id::Wall;
@@ -8,13 +8,13 @@ use crate::store::{Batch, Found, nodes as rows};
 use crate::wire::jid::bare_of;
 
 const FORMAT: u8 = 1;
-/// A directory in which each node also has the time after which its items are gone. One in which none has such a time is written as
-/// before.
+/// A directory in which each node also has the lifetime of its items. A directory without lifetimes
+/// is written in the earlier format.
 const FORMAT_EXPIRES: u8 = 2;
-/// One in which each node also has who may publish, its owners, and how many are subscribed: that of a node of a service, or with an
-/// access model that was not there before.
+/// One in which each node also has its publish model, its owners, and the number of subscribers:
+/// for a service's nodes, or for an access model that the earlier formats lack.
 const FORMAT_OWNED: u8 = 3;
-/// One in which some nodes have had items with keys, and say up to which number items may be lost.
+/// One in which some nodes have had items with keys, with the number up to which items may be lost.
 const FORMAT_KEYED: u8 = 4;
 
 /// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
@@ -22,24 +22,25 @@ const FORMAT_KEYED: u8 = 4;
 pub enum Access {
     /// Anybody.
     Open,
-    /// Who may see the owner's presence.
+    /// Everybody who may see the owner's presence.
     Presence,
     /// Contacts in certain groups of the owner's roster.
     Roster,
-    /// Members alone.
+    /// Members only.
     Whitelist,
-    /// Subscribers whom an owner has approved.
+    /// Subscribers approved by an owner.
     Authorize,
 }
 
-/// Who may publish at a node (XEP-0060 16.4.4, `pubsub#publish_model`). Publishers and owners always may.
+/// Who may publish at a node (XEP-0060 16.4.4, `pubsub#publish_model`). Publishers and owners
+/// always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishModel {
     /// Nobody else.
     Publishers,
     /// Subscribers.
     Subscribers,
-    /// Anybody who is no outcast.
+    /// Everybody except outcasts.
     Open,
 }
 
@@ -50,47 +51,48 @@ pub enum SendLast {
     Never,
     /// To a new subscriber.
     OnSub,
-    /// Also when a subscriber becomes available.
+    /// Also to a subscriber that becomes available.
     OnSubAndPresence,
 }
 
-/// How a node behaves.
+/// The configuration of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Who may see it.
     pub access: Access,
-    /// Who may publish; on an account its owner alone.
+    /// Who may publish; on an account only its owner.
     pub publish: PublishModel,
     /// When the last item is sent without a new publication.
     pub send_last: SendLast,
-    /// Items are stored.
+    /// Whether items are stored.
     pub persist: bool,
-    /// Events are told.
+    /// Whether subscribers are notified.
     pub notifications: bool,
-    /// They have the payload.
+    /// Whether notifications include the payload.
     pub payloads: bool,
-    /// Subscribers hear that the configuration has changed.
+    /// Whether subscribers are notified when the configuration changes.
     pub notify_config: bool,
-    /// They hear that the node is deleted.
+    /// Whether they are notified when the node is deleted.
     pub notify_delete: bool,
-    /// They hear that items are removed.
+    /// Whether they are notified when items are removed.
     pub notify_retract: bool,
-    /// Most items that are stored; [`u32::MAX`] for as many as a node may have.
+    /// Limit of stored items; [`u32::MAX`] for the maximum.
     pub items_max: u32,
-    /// Seconds after its publication an item is gone; 0 if it stays.
+    /// Lifetime of an item after its publication in seconds; 0 for no limit.
     pub expire_s: u32,
-    /// A name for people.
+    /// A title for display.
     pub title: Box<str>,
-    /// What the payload is, usually its namespace.
+    /// The type of the payload, usually its namespace.
     pub kind: Box<str>,
-    /// A description for people.
+    /// A description for display.
     pub description: Box<str>,
     /// Groups of the roster, for [`Access::Roster`].
     pub groups: Vec<Box<str>>,
 }
 
 impl Default for Config {
-    /// XEP-0163 6: for those who see the owner's presence, one item, sent to each resource that becomes available.
+    /// XEP-0163 6: for those who may see the owner's presence, one item, sent to each resource that
+    /// becomes available.
     fn default() -> Config {
         Config {
             access: Access::Presence,
@@ -113,12 +115,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Most items that are stored.
+    /// The effective limit of stored items.
     pub fn items_max(&self) -> u32 {
         self.items_max.min(NODE_ITEMS_MAX)
     }
 
-    /// Items that were published before this time are gone, microseconds since the Unix epoch.
+    /// Items published before this time have expired, microseconds since the Unix epoch.
     pub fn gone_before_us(&self, now: Wall) -> u64 {
         match self.expire_s {
             0 => 0,
@@ -132,22 +134,23 @@ impl Config {
 pub struct Node {
     /// Its name.
     pub name: Box<str>,
-    /// How it behaves.
+    /// Its configuration.
     pub config: Config,
-    /// Items stored.
+    /// Number of stored items.
     pub items: u32,
     /// Their bytes.
     pub bytes: u64,
-    /// Somebody is affiliated or subscribed.
+    /// Whether there are affiliations or subscriptions.
     pub listed: bool,
-    /// Bare JIDs of its owners, sorted, at a service; the owner of an account is not named.
+    /// At a service the bare JIDs of its owners, sorted; an account's owner is implicit.
     pub owners: Vec<Box<str>>,
-    /// How many are subscribed at a service, or wait to be.
+    /// Number of subscribers at a service, including pending ones.
     pub subscribers: u32,
-    /// How many are affiliated at a service beside the owners.
+    /// Number of affiliations at a service besides the owners.
     pub affiliated: u32,
-    /// Of a node that has had items with keys: a number that no item has behind this one is that of an item which another of its key
-    /// has replaced. Up to this one, and in other nodes everywhere, it may have been lost.
+    /// For a node that has had items with keys: any missing item after this number was replaced by
+    /// a newer one with its key. Up to this number, and in nodes without keys, a missing item may
+    /// be lost.
     pub lost: Option<u64>,
 }
 
@@ -160,7 +163,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Reads the row; none if it is not one of a known format. No row is an empty directory.
+    /// Decodes the row; `None` if its format is unknown. No row is an empty directory.
     pub fn decode(row: Option<&[u8]>) -> Option<Directory> {
         let Some(row) = row else { return Some(Directory::default()) };
         let mut from = Reader(row);
@@ -186,7 +189,8 @@ impl Directory {
     /// Writes the row.
     ///
     /// # Errors
-    /// [`Limit::Nodes`] if there are too many nodes, their configuration is too long, or their items are too large.
+    /// [`Limit::Nodes`] if there are too many nodes, their configuration is too long, or their
+    /// items are too large.
     pub fn put(&self, batch: &mut Batch, actor: &str) -> Result<(), Refusal> {
         let row = self.encode();
         let bytes: u64 = self.nodes.iter().map(|node| node.bytes).sum();
@@ -197,7 +201,7 @@ impl Directory {
         Ok(())
     }
 
-    /// As it is when these are written: `found` is the row as it was.
+    /// The directory after these writes: `found` is the row before them.
     pub fn after<'a>(found: &Found, written: impl Iterator<Item = &'a Batch>) -> Option<Directory> {
         let Found::Value(row) = found else { return None };
         match written.flat_map(rows::directory_in).last() {
@@ -206,7 +210,7 @@ impl Directory {
         }
     }
 
-    /// No item is kept, and the last publication has this number.
+    /// Sets the directory to no stored items and this number of the last publication.
     pub fn rest(&mut self, last: u64) {
         self.last = last;
         for node in &mut self.nodes {
@@ -215,7 +219,7 @@ impl Directory {
         }
     }
 
-    /// The next publication goes on behind this number: up to it items may be missing.
+    /// Continues publication numbers after this one: up to it items may be missing.
     pub fn go_on_behind(&mut self, number: u64) {
         self.last = number;
         self.nodes.iter_mut().for_each(|node| node.lose(number));
@@ -255,7 +259,7 @@ impl Directory {
         }
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     pub fn remove(&mut self, name: &str) -> Option<Node> {
         Some(self.nodes.remove(self.find(name).ok()?))
     }
@@ -272,17 +276,18 @@ const LISTED: u8 = 64;
 const KEYED: u8 = 128;
 
 impl Node {
-    /// The item of this number has a key: from now on it is known which items are lost, and which are replaced.
+    /// The item with this number has a key: from now on lost items are distinguished from replaced
+    /// ones.
     pub fn has_keys(&mut self, number: u64) {
         self.lost.get_or_insert(number.saturating_sub(1));
     }
 
-    /// The item of this number is gone, and none has replaced it.
+    /// The item with this number is gone without a replacement.
     pub fn lose(&mut self, number: u64) {
         self.lost = self.lost.map(|lost| lost.max(number));
     }
 
-    /// The oldest format that can say all of it.
+    /// The oldest format that can represent the directory.
     fn format(&self) -> u8 {
         if self.lost.is_some() {
             return FORMAT_KEYED;
@@ -410,34 +415,36 @@ impl Node {
     }
 }
 
-/// What an address is to a node (XEP-0060 4.1). The owner of an account's nodes is in no list.
+/// An entity's affiliation with a node (XEP-0060 4.1). The owner of an account's nodes is in no
+/// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affiliation {
-    /// May do everything; at a service only.
+    /// May do everything; only at a service.
     Owner,
-    /// May publish, and see it; at a service only.
+    /// May publish and see it; only at a service.
     Publisher,
     /// On the whitelist.
     Member,
-    /// May not see it, whatever else.
+    /// May not see it in any case.
     Outcast,
 }
 
-/// Who is affiliated with a node or subscribed to it.
+/// A node's affiliations and subscriptions.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Affiliates {
     /// Bare JIDs, sorted.
     pub affiliations: Vec<(Box<str>, Affiliation)>,
     /// Bare or full JIDs, sorted.
     pub subscribers: Vec<Box<str>>,
-    /// Those who want to be subscribed and are not yet approved (XEP-0060 8.6), sorted.
+    /// Those whose subscriptions wait for approval (XEP-0060 8.6), sorted.
     pub pending: Vec<Box<str>>,
-    /// Those who have wanted to and do not any more, sorted: if one wants to again, the owner has been asked already.
+    /// Those who withdrew their requests, sorted: on a repeated request the owner has been asked
+    /// already.
     pub withdrawn: Vec<Box<str>>,
 }
 
 impl Affiliates {
-    /// Reads the row; none if it is not one of a known format. No row is nobody.
+    /// Decodes the row; `None` if its format is unknown. No row means none.
     pub fn decode(row: Option<&[u8]>) -> Option<Affiliates> {
         let Some(row) = row else { return Some(Affiliates::default()) };
         let mut from = Reader(row);
@@ -465,7 +472,7 @@ impl Affiliates {
         }
         let mut out = vec![FORMAT];
         for (jid, affiliation) in &self.affiliations {
-            // An account's lists name no owners and no publishers.
+            // An account's lists have no owners or publishers.
             out.push((*affiliation == Affiliation::Outcast) as u8);
             put_text(&mut out, jid);
         }
@@ -497,7 +504,7 @@ impl Affiliates {
         Ok(())
     }
 
-    /// Whether there is nobody.
+    /// Whether all lists are empty.
     pub fn is_empty(&self) -> bool {
         self.affiliations.is_empty()
             && self.subscribers.is_empty()
@@ -509,12 +516,12 @@ impl Affiliates {
         self.affiliations.binary_search_by(|(jid, _)| (**jid).cmp(bare))
     }
 
-    /// What a bare JID is to the node.
+    /// The affiliation of a bare JID.
     pub fn affiliation(&self, bare: &str) -> Option<Affiliation> {
         Some(self.affiliations[self.find(bare).ok()?].1)
     }
 
-    /// Changes what a bare JID is to the node.
+    /// Changes the affiliation of a bare JID.
     pub fn affiliate(&mut self, bare: &str, affiliation: Option<Affiliation>) {
         match (self.find(bare), affiliation) {
             (Ok(at), Some(affiliation)) => self.affiliations[at].1 = affiliation,
@@ -524,8 +531,8 @@ impl Affiliates {
         }
     }
 
-    /// Takes all addresses of a user out of the lists of who is subscribed, or wants to be. Whether the user was subscribed, and
-    /// whether the owner was asked about it.
+    /// Removes all addresses of a user from the lists of subscribers and of pending ones. Returns
+    /// whether the user was subscribed, and whether the owner had been asked.
     fn take_out(&mut self, bare: &str) -> (bool, bool) {
         let without = |list: &mut Vec<Box<str>>| {
             let before = list.len();
@@ -537,13 +544,14 @@ impl Affiliates {
         (subscribed, asked)
     }
 
-    /// Adds a subscriber. A user has one address there: the latest.
+    /// Adds a subscriber. A user has at most one address: the latest.
     pub fn subscribe(&mut self, jid: &str) {
         self.take_out(bare_of(jid));
         put_sorted(&mut self.subscribers, jid);
     }
 
-    /// Adds somebody who wants to be subscribed; whoever is subscribed stays so. Whether the owner has to be asked.
+    /// Adds a request for a subscription; an existing subscription stays. Returns whether the owner
+    /// has to be asked.
     pub fn want(&mut self, jid: &str) -> bool {
         if self.is_subscribed(bare_of(jid)) {
             self.subscribe(jid);
@@ -554,22 +562,22 @@ impl Affiliates {
         !asked
     }
 
-    /// Whether a user is subscribed, by whatever address.
+    /// Whether a user is subscribed, with any address.
     pub fn is_subscribed(&self, bare: &str) -> bool {
         self.subscribers.iter().any(|jid| bare_of(jid) == bare)
     }
 
-    /// The address by which a user waits to be approved.
+    /// The address of a user's pending request.
     pub fn pending(&self, bare: &str) -> Option<Box<str>> {
         self.pending.iter().find(|jid| bare_of(jid) == bare).cloned()
     }
 
-    /// Ends all that a user has or wants, as far as it is a subscription.
+    /// Ends a user's subscription and pending request.
     pub fn end(&mut self, bare: &str) {
         self.take_out(bare);
     }
 
-    /// Removes a subscriber; false if it was none. Whoever has only wanted to be one is remembered.
+    /// Removes a subscriber; false if there was none. A withdrawn request is remembered.
     pub fn unsubscribe(&mut self, jid: &str) -> bool {
         if let Ok(at) = self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
             self.subscribers.remove(at);
@@ -588,20 +596,20 @@ fn put_sorted(list: &mut Vec<Box<str>>, jid: &str) {
     }
 }
 
-/// Somebody who wants to see a node, as far as access depends on it.
+/// An entity that wants to see a node, with the facts that decide about access.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer<'a> {
     /// The JID.
     pub jid: &'a str,
-    /// It is the owner's own.
+    /// Whether it is the owner's own.
     pub owner: bool,
-    /// It may see the owner's presence.
+    /// Whether it may see the owner's presence.
     pub presence: bool,
-    /// Groups of the owner's roster in which it is.
+    /// Groups of the owner's roster that include it.
     pub groups: &'a [Box<str>],
 }
 
-/// Why somebody may not see a node (XEP-0060 6.5.9).
+/// Why an entity may not see a node (XEP-0060 6.5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// It may not see the owner's presence.
@@ -612,37 +620,37 @@ pub enum Denied {
     Closed,
     /// It is an outcast.
     Outcast,
-    /// It is not subscribed, or not yet.
+    /// It is not subscribed, or not approved yet.
     Unsubscribed,
 }
 
-/// Who may see a node: what of it decides.
+/// The facts about a node that decide who may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audience {
     /// The access model.
     pub access: Access,
     /// For [`Access::Roster`].
     pub groups: Vec<Box<str>>,
-    /// Those affiliated, and those subscribed.
+    /// Its affiliations and subscriptions.
     pub affiliates: Affiliates,
 }
 
 impl Audience {
-    /// That of a node.
+    /// The audience of a node.
     pub fn of(config: &Config, affiliates: Affiliates) -> Audience {
         Audience { access: config.access, groups: config.groups.clone(), affiliates }
     }
 
-    /// Whether somebody may see the node.
+    /// Checks that an entity may see the node.
     pub fn may(&self, viewer: Viewer<'_>) -> Result<(), Denied> {
         may(self.access, &self.groups, &self.affiliates, viewer)
     }
 }
 
-/// Whether somebody may see a node.
+/// Checks that an entity may see a node.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it may not.
 pub fn may(access: Access, groups: &[Box<str>], affiliates: &Affiliates, viewer: Viewer<'_>) -> Result<(), Denied> {
     if viewer.owner {
         return Ok(());
@@ -662,7 +670,7 @@ pub fn may(access: Access, groups: &[Box<str>], affiliates: &Affiliates, viewer:
     }
 }
 
-/// What is left of a row.
+/// The rest of a row.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -690,7 +698,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Its length in two bytes, and the text; all texts are bounded far below 64 KiB.
+/// Appends a text with its length in two bytes; all texts are far shorter than 64 KiB.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let len = u16::try_from(text.len()).expect("texts of nodes are bounded");
     out.extend_from_slice(&len.to_be_bytes());
@@ -754,7 +762,7 @@ mod tests {
             let row = directory.encode();
             prop_assert_eq!(Directory::decode(Some(&row)), Some(directory));
             for cut in 1..row.len().min(40) {
-                // Half a row is none, or has fewer nodes; it never panics.
+                // A truncated row is invalid or has fewer nodes; decoding never panics.
                 let _ = Directory::decode(Some(&row[..row.len() - cut]));
             }
         }

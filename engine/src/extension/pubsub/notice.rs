@@ -1,8 +1,8 @@
-//! What subscribers of a node of a service are told.
+//! Notifications to subscribers of a service's node.
 
 use std::sync::Arc;
 
-/// What some are told.
+/// A notification to some subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The service.
@@ -18,9 +18,9 @@ pub struct Notice {
 pub struct News {
     /// The node's actor.
     pub actor: Box<str>,
-    /// Everybody may read the node.
+    /// Whether everybody may read the node.
     pub open: bool,
-    /// The item's number: those of a node grow with each publication.
+    /// The item's number, which increases with each publication at the node.
     pub number: u64,
     /// When it was published, microseconds since the Unix epoch.
     pub at_us: u64,

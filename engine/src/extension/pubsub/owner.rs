@@ -1,4 +1,4 @@
-//! What the owner of nodes does with them (XEP-0060 8).
+//! Requests of a node's owner (XEP-0060 8).
 
 use minidom::Element;
 
@@ -17,7 +17,7 @@ use crate::limits::{NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_BYTES_MAX, N
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found};
 
-/// An owner wants something done with a node, which is read.
+/// An owner's request that waits for the node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     asked: Asked,
@@ -29,9 +29,10 @@ pub(crate) struct Pending {
 enum What {
     Create(Config),
     Configuration,
-    /// A form that was cancelled is none.
+    /// `None` for a cancelled form.
     Configure(Option<Submitted>),
-    /// It has another configuration in this directory, and the items are read that there is no place for any more.
+    /// The node has a new configuration in this directory; waits for the items that exceed the new
+    /// limit.
     Trim {
         directory: Directory,
         event: Option<Event>,
@@ -133,7 +134,7 @@ pub(super) fn configure(asked: Asked, configure: &Element) -> Answered {
 fn configure_found(asked: Asked, node: Box<str>, form: Option<Submitted>, found: &[Found]) -> Answered {
     let (mut directory, found) = found_directory(found)?;
     let entry = asked.owns(&mut directory, &node)?;
-    // XEP-0004 3.2: a form that was cancelled changes nothing.
+    // XEP-0004 3.2: a cancelled form changes nothing.
     let Some(form) = form else { return Ok(Step::Result(Vec::new())) };
     let config = form.apply(&entry.config, asked.service)?;
     let affiliates = asked.found_people(found.first())?;
@@ -148,12 +149,12 @@ fn configure_found(asked: Asked, node: Box<str>, form: Option<Submitted>, found:
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
         return Ok(asked.configured(entry, batch, event));
     }
-    // Those that were published first go.
+    // The oldest items are removed.
     let query = rows::items(&asked.actor, &node, Span::all(excess, NODE_BYTES_MAX as u32 + 1));
     Ok(Step::Read(vec![query], pending(asked, node, What::Trim { directory, event })))
 }
 
-/// Removes the items that were read.
+/// Removes the items in the results.
 fn trim(asked: &Asked, node: &str, mut directory: Directory, event: Option<Event>, found: &[Found]) -> Answered {
     let (actor, (oldest, _)) = (&*asked.actor, range(found.first())?);
     let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
@@ -169,7 +170,7 @@ fn trim(asked: &Asked, node: &str, mut directory: Directory, event: Option<Event
 }
 
 impl Asked {
-    /// The configuration of a node has changed. Its service hears whether it is to be shown.
+    /// Writes a node's changed configuration. Informs its service whether the node is listed.
     fn configured(&self, node: &Node, mut batch: Batch, event: Option<Event>) -> Step {
         let done = self.done(node, std::mem::take(&mut batch), event, Vec::new());
         if self.service { said::with(done, [said::show(self, node)]) } else { done }
@@ -270,7 +271,7 @@ pub(super) fn affiliate(context: &Context<'_>, asked: Asked, affiliations: &Elem
         let affiliation = match change.attr("affiliation") {
             None => continue,
             Some("owner") if jid == asked.actor => continue,
-            // There is one owner, always.
+            // There is always exactly one owner.
             Some("owner") => return Err(error::NOT_ACCEPTABLE),
             Some(_) if jid == asked.actor => return Err(error::NOT_ACCEPTABLE),
             Some("member") => Some(Affiliation::Member),
@@ -299,7 +300,7 @@ fn affiliate_found(
     let mut all = affiliates(found.first())?;
     for (jid, affiliation) in &changes {
         all.affiliate(jid, *affiliation);
-        // XEP-0163 7.1: who may not see the node any more is not subscribed any more.
+        // XEP-0163 7.1: a user who may no longer see the node is unsubscribed.
         if *affiliation == Some(Affiliation::Outcast) {
             all.end(jid);
         }
@@ -311,7 +312,7 @@ fn affiliate_found(
     Ok(Step::Write(batch, Vec::new()))
 }
 
-/// XEP-0060 8.8.1. Those who wait to be approved are not among them.
+/// XEP-0060 8.8.1. Pending requests are not included.
 pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
     let node = name(subscriptions)?;
     let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
@@ -329,7 +330,7 @@ fn subscriptions_found(node: &str, found: &[Found]) -> Answered {
     Ok(Step::Result(out))
 }
 
-/// Which subscriptions an owner changes, and whether they are to be (XEP-0060 8.8.2).
+/// The subscriptions that an owner changes, and whether each is to exist (XEP-0060 8.8.2).
 pub(super) fn wanted(context: &Context<'_>, subscriptions: &Element) -> Result<Vec<(Box<str>, bool)>, error::Error> {
     let mut changes: Vec<(Box<str>, bool)> = Vec::new();
     for change in subscriptions.children().filter(|child| child.is("subscription", NS_OWNER)) {
@@ -350,7 +351,7 @@ pub(super) fn wanted(context: &Context<'_>, subscriptions: &Element) -> Result<V
     Ok(changes)
 }
 
-/// XEP-0060 8.8.2. Who has not asked to be subscribed cannot be.
+/// XEP-0060 8.8.2. A user who has not requested a subscription cannot be subscribed.
 pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscriptions: &Element) -> Answered {
     let node = name(subscriptions)?;
     let changes = wanted(context, subscriptions)?;

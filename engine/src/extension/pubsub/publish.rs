@@ -1,4 +1,4 @@
-//! Items are published and removed (XEP-0060 7).
+//! Publishing and removing items (XEP-0060 7).
 
 use minidom::Element;
 
@@ -13,14 +13,14 @@ use crate::limits::NODE_ITEM_BYTES_MAX;
 use crate::store::nodes::{self as rows, Item, Span};
 use crate::store::{Batch, Found};
 
-/// The id of the one item of a node that has no more (XEP-0060 12.20).
+/// The id of the item in a node with a single item (XEP-0060 12.20).
 const SINGLE: &str = "current";
 
-/// A node is read at which something is to be published or removed.
+/// A publication or retraction that waits for the node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
     Publish(Publishing),
-    /// The item with this id goes. Whether others are told of it its owner may say.
+    /// Removes the item with this id. The owner may decide whether subscribers are notified.
     Retract {
         asked: Asked,
         node: Box<str>,
@@ -38,21 +38,21 @@ impl Pending {
     }
 }
 
-/// What is published.
+/// A publication.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Publishing {
     asked: Asked,
     node: Box<str>,
     has_item: bool,
-    /// The item's id, if the publisher has given it one.
+    /// The item's id, if the publisher has assigned one.
     given: Option<Box<str>>,
-    /// The id under which it was looked for.
+    /// The id under which it was looked up.
     looked: Box<str>,
     payload: Vec<u8>,
     options: Option<Submitted>,
 }
 
-/// XEP-0060 7.1. A node that is not there is made.
+/// XEP-0060 7.1. A missing node is created.
 pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answered {
     asked.must_own()?;
     let node = asked.name(publish)?;
@@ -78,7 +78,7 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         rows::directory(&asked.actor),
         asked.people(&node),
         rows::place(&asked.actor, &node, &looked),
-        // What gives way if the node is full.
+        // The item that is dropped if the node is full.
         rows::items(&asked.actor, &node, Span::all(1, 1)),
     ];
     let publishing = Publishing { has_item: item.is_some(), asked, node, given, looked, payload, options };
@@ -137,7 +137,7 @@ fn publish_found(publishing: Publishing, found: &[Found]) -> Answered {
     Ok(asked.done(entry, batch, event, answer).with(news.into_iter().collect()))
 }
 
-/// The payload of an item: one element, or none.
+/// The payload of an item: at most one element.
 fn payload(item: &Element) -> Result<Vec<u8>, error::Error> {
     let mut children = item.children();
     let (payload, more) = (children.next(), children.next());
@@ -154,7 +154,7 @@ fn payload(item: &Element) -> Result<Vec<u8>, error::Error> {
     Ok(out)
 }
 
-/// Whether a publication is one that its node takes (XEP-0060 7.1.3.6).
+/// Checks that the node accepts a publication (XEP-0060 7.1.3.6).
 fn fits(config: &Config, has_item: bool, payload: &[u8]) -> Result<(), error::Error> {
     match (config.persist, config.payloads) {
         (false, false) if has_item => Err(error::ITEM_FORBIDDEN),
@@ -182,7 +182,7 @@ pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
 fn retract_found(asked: Asked, node: &str, id: &str, notify: Option<bool>, found: &[Found]) -> Answered {
     let (mut directory, found) = found_directory(found)?;
     let affiliates = asked.found_people(found.first())?;
-    // XEP-0060 4.1: a publisher may, too.
+    // XEP-0060 4.1: a publisher may do this, too.
     if affiliates.affiliation(asked.bare()) != Some(Affiliation::Publisher) {
         asked.owns(&mut directory, node)?;
     }

@@ -1,6 +1,6 @@
-//! What an operator says of the publish-subscribe service.
+//! The operator's rules for the publish-subscribe service.
 
-/// Who may make nodes.
+/// Who may create nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Makers {
     /// Users of the server.
@@ -12,14 +12,15 @@ pub enum Makers {
     Nobody,
 }
 
-/// What the operator says of the service.
+/// The operator's rules for the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Who may make nodes.
+    /// Who may create nodes.
     pub makers: Makers,
-    /// Nodes that a user may own that is no administrator.
+    /// Limit of nodes per user who is not an administrator.
     pub nodes_max: u32,
-    /// Nodes whose names begin so are made by administrators only: they are channels for those who have a token.
+    /// Only administrators may create nodes with these prefixes: they are channels for clients with
+    /// a token.
     pub reserved: Box<[Box<str>]>,
 }
 

@@ -1,5 +1,6 @@
-//! Explicit subscriptions (XEP-0060 6.1, 6.2, 5.6). Contacts of an account need none: they are told by what their clients are interested
-//! in. Where an owner has to approve them (4.5, `authorize`), they wait until then ([`approve`]).
+//! Explicit subscriptions (XEP-0060 6.1, 6.2, 5.6). Contacts of an account need none: they are
+//! notified according to their clients' interests. Where an owner has to approve subscriptions
+//! (4.5, `authorize`), they stay pending until then ([`approve`]).
 
 use minidom::Element;
 
@@ -16,14 +17,14 @@ use crate::store::{Batch, Found};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
-/// A node is read, or all that are for somebody.
+/// The reads for a request: one node, or all subscriptions of the requester.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// This address is to be subscribed.
+    /// Subscribes this address.
     Subscribe { asked: Asked, node: Box<str>, jid: Box<str> },
-    /// It is not to be subscribed any more.
+    /// Unsubscribes this address.
     Unsubscribe { asked: Asked, node: Box<str>, jid: Box<str> },
-    /// The asker's subscriptions are wanted, at one node or at all.
+    /// Lists the requester's subscriptions, at one node or at all.
     Subscriptions { asked: Asked, only: Option<Box<str>> },
 }
 
@@ -37,7 +38,7 @@ impl Pending {
     }
 }
 
-/// The address that is meant: one of the asker's, or it is refused with `others`.
+/// The address in the request; it must be the requester's, or the request is refused with `others`.
 fn subscriber(
     context: &Context<'_>,
     asked: &Asked,
@@ -49,7 +50,7 @@ fn subscriber(
     own.map_err(|why| asked.refuse(why))
 }
 
-/// A subscription, of a list that names the node.
+/// Writes a subscription of a list that names the node.
 pub(super) fn write_of(out: &mut Vec<u8>, jid: &str, state: &str) {
     out.extend_from_slice(b"<subscription");
     for (name, value) in [("jid", jid), ("subscription", state)] {
@@ -74,7 +75,7 @@ fn answer(node: &str, jid: &str, state: &str) -> Vec<u8> {
 }
 
 impl Asked {
-    /// Writes what a user is to a node now, and what the node says of all. Returns what else follows.
+    /// Writes a user's new relation to a node, and the node's directory. Returns what else follows.
     ///
     /// # Errors
     /// [`Limit::Nodes`] if there are too many.
@@ -107,7 +108,7 @@ impl Asked {
     }
 }
 
-/// Counts a user at a node of a service as it is now. Whether anything is different.
+/// Updates the counts of a service's node for a user's change. Returns whether anything changed.
 pub(super) fn count(entry: &mut Node, before: &Member, now: &Member) -> bool {
     let turned = |number: &mut u32, was: bool, is: bool| match (was, is) {
         (false, true) => *number += 1,
@@ -142,8 +143,8 @@ fn subscribe_found(asked: Asked, node: &str, jid: &str, found: &[Found]) -> Answ
     let mut ask = false;
     match node::may(config.access, &config.groups, &all, asked.viewer(&all)) {
         Ok(()) => all.subscribe(jid),
-        // XEP-0060 6.1.4: an owner is asked, once.
-        // 6.1.3.7: of a request that waits already its sender knows.
+        // XEP-0060 6.1.4: an owner is asked once. 6.1.3.7: a requester whose request is pending
+        // gets an error.
         Err(Denied::Unsubscribed) if all.pending(asked.bare()).is_some() => match asked.service {
             true => return refused(error::PENDING),
             false => return Err(error::PENDING),
@@ -195,7 +196,7 @@ fn unsubscribe_found(asked: Asked, node: &str, jid: &str, found: &[Found]) -> An
     };
     let Some(entry) = directory.get(node) else { return refused(error::NOT_FOUND) };
     if !all.unsubscribe(jid) {
-        // XEP-0060 6.2.3.2; who may not see the node hears nothing of it.
+        // XEP-0060 6.2.3.2; a requester who may not see the node learns nothing about it.
         let may = node::may(entry.config.access, &entry.config.groups, &all, asked.viewer(&all));
         return match may {
             Ok(()) | Err(Denied::Unsubscribed) => refused(error::NOT_SUBSCRIBED),
@@ -208,7 +209,7 @@ fn unsubscribe_found(asked: Asked, node: &str, jid: &str, found: &[Found]) -> An
     Ok(Step::Change(changes, answer(node, jid, "none")))
 }
 
-/// XEP-0060 5.6: those of the asker.
+/// XEP-0060 5.6: those of the requester.
 pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
     let others = !asked.owner;
     let only: Option<Box<str>> = subscriptions.attr("node").map(Into::into);

@@ -1,4 +1,4 @@
-//! Requests to nodes over rows in memory, each case with its clause.
+//! Requests to nodes over rows in memory, one case per clause.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const ACTOR: &str = "juliet@capulet.lit";
 const FRIEND: &str = "nurse@capulet.lit/chamber";
 const STRANGER: &str = "tybalt@capulet.lit/sword";
 
-/// Rows of one actor, and what its subscribers were told.
+/// Rows of one actor, and the notifications to its subscribers.
 #[derive(Default)]
 struct World {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -21,7 +21,7 @@ struct World {
     groups: Vec<Box<str>>,
     turn: u64,
     later_us: u64,
-    /// The clock that says so is in doubt.
+    /// Whether the clock is in doubt.
     doubted: bool,
 }
 
@@ -134,7 +134,7 @@ impl World {
         self.check();
     }
 
-    /// The directory says what is there.
+    /// Checks that the directory matches the rows.
     fn check(&self) {
         let directory = self.directory();
         for node in directory.nodes() {
@@ -222,7 +222,7 @@ fn a_publication_makes_its_node_and_tells_of_it_xep_0163_3() {
              <items node='http://jabber.org/protocol/tune'><item id='current'>{tune}</item></items></event></message>"
         )]
     );
-    // Once more, with another id: a node of one item has the last one.
+    // Again with another id: a node of one item has the last one.
     world.publish("http://jabber.org/protocol/tune", "2", "");
     let all = world.get(OWNER_JID, "<items node='http://jabber.org/protocol/tune'/>").unwrap();
     assert_eq!(ids(&all), ["2"]);
@@ -328,7 +328,8 @@ fn who_may_not_see_a_node_is_told_by_the_text_and_strangers_nothing_xep_0060_6_5
     assert_eq!(app(world.get(FRIEND, &items("closed"))), (NotAllowed, Some("closed-node")));
     assert_eq!(app(world.get(FRIEND, &items("group"))), (NotAuthorized, Some("not-in-roster-group")));
     assert_eq!(app(world.get(FRIEND, &items("none"))), (ItemNotFound, None));
-    // Nothing tells what is there from what is not, nor an account from none (RFC 6121 8.5.1).
+    // Nothing distinguishes an existing node from a missing one, nor an account from a missing one
+    // (RFC 6121 8.5.1).
     for node in ["presence", "closed", "group", "none"] {
         assert_eq!(app(world.get(STRANGER, &items(node))), (ServiceUnavailable, None), "{node}");
         let subscribe = format!("<pubsub xmlns='{NS}'><subscribe node='{node}' jid='{STRANGER}'/></pubsub>");
@@ -451,7 +452,7 @@ fn affiliations_and_subscriptions_xep_0060_8_9_6_1() {
     assert!(answer.contains("<subscription node='n' jid='tybalt@capulet.lit' subscription='subscribed'/>"));
     assert_eq!(world.events.len(), 1, "6.1.7: the last item");
     assert_eq!(world.events[0].to.as_deref(), Some("tybalt@capulet.lit"));
-    // One address for each user: another one takes its place.
+    // One address per user: a new one replaces it.
     world.ask(STRANGER, true, &subscribe("subscribe", STRANGER)).unwrap();
     let own = world.get(STRANGER, "<subscriptions/>").unwrap();
     assert_eq!((own.matches("<subscription ").count(), own.contains(STRANGER)), (1, true), "{own}");
@@ -531,11 +532,12 @@ fn items_are_gone_after_their_time_xep_0060_item_expire() {
     world.publish("n", "4", "");
     assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()), ["1", "2", "3", "4"]);
     world.later_us = hour_us + 1_000;
-    // A clock that is in doubt makes none of them old, in no way.
+    // While the clock is in doubt, no item expires, in any way of retrieval.
     world.doubted = true;
     assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).len(), 4);
     world.doubted = false;
-    // In every way of retrieval (6.5), and for a page from the first on, which begins behind those that are gone.
+    // In every way of retrieval (6.5), and for a page from the first on, which begins after the
+    // expired ones.
     let set = |inside: &str| format!("<items node='n'/><set xmlns='http://jabber.org/protocol/rsm'>{inside}</set>");
     for asked in [
         "<items node='n'/>".to_owned(),
@@ -550,19 +552,19 @@ fn items_are_gone_after_their_time_xep_0060_item_expire() {
         assert!(!answer.contains("<count>"), "nobody has counted: {answer}");
     }
     assert_eq!(app(world.get(STRANGER, "<items node='n'><item id='2'/></items>")), (Condition::ItemNotFound, None));
-    // A publication takes one of them with it, until none is left.
+    // Each publication removes one of them until none is left.
     for id in ["5", "6", "7", "8"] {
         world.publish("n", id, "");
     }
     assert_eq!(world.directory().get("n").unwrap().items, 5, "4 to 8");
-    // 6.1.7: the last item of a new subscriber is one that is there.
+    // 6.1.7: a new subscriber gets the last live item.
     world.later_us += 2 * hour_us;
     world.told();
     let subscribe = format!("<pubsub xmlns='{NS}'><subscribe node='n' jid='{STRANGER}'/></pubsub>");
     world.ask(STRANGER, true, &subscribe).unwrap();
     assert_eq!(world.events.len(), 0);
     assert!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).is_empty());
-    // Without a time again, what is stored is there.
+    // Without a lifetime again, the stored items are visible.
     let submit = form("node_config", &[("item_expire", "max")]);
     world.own(true, &format!("<configure node='n'>{submit}</configure>")).unwrap();
     assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).len(), 5);
@@ -584,7 +586,7 @@ fn an_owner_lists_and_ends_subscriptions_xep_0060_8_8() {
              </subscriptions></pubsub>"
         )
     };
-    // Who has not asked for it is not sent what it does not want.
+    // A user who has not requested a subscription gets no unwanted items.
     assert_eq!(world.ask(OWNER_JID, true, &change(STRANGER, "subscribed")), Err(error::NOT_ACCEPTABLE));
     world.events.clear();
     world.ask(OWNER_JID, true, &change(FRIEND, "none")).unwrap();

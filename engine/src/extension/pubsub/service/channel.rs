@@ -1,7 +1,9 @@
-//! Nodes as channels of notifications: what is published and read there by HTTP, by whom nothing is known but an address.
+//! Nodes as notification channels: publishing and reading by HTTP, by clients of which only an
+//! address is known.
 //!
-//! An item has a content type and content by HTTP, and one element by XMPP. Each of the two is made from the other: JSON is a `<json/>` of
-//! XEP-0335, other content a `<data/>` of this server's, and an element of anybody else's is content of the type `application/xml`.
+//! An item has a content type and content by HTTP, and one element by XMPP. Each form is derived
+//! from the other: JSON is a `<json/>` of XEP-0335, other content a `<data/>` of this server's own,
+//! and any other element is content of the type `application/xml`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,63 +33,66 @@ use crate::wire::element::Element;
 use crate::wire::limit::Limit;
 use crate::wire::written::read_back;
 
-/// Namespace of content that is published by HTTP and is no JSON.
+/// Namespace of content that is published by HTTP and is not JSON.
 pub const NS: &str = "urn:throng:notify:0";
 
 /// Namespace of JSON (XEP-0335 3).
 const NS_JSON: &str = "urn:xmpp:json:0";
 
-/// The type of content that becomes a `<json/>`.
+/// The content type that becomes a `<json/>`.
 pub const JSON: &str = "application/json";
 
-/// Items that give way next, of which a publication learns for those behind it, and about how many bytes of them are read.
+/// Number of the next items to be dropped that a publication reads for later ones, of limited total
+/// size.
 const AHEAD_ITEMS: u32 = 16;
 const AHEAD_BYTES: u32 = 8 << 10;
 
-/// What is published by HTTP, all at once.
+/// A publication by HTTP: one item or a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     /// The node's actor.
     pub actor: Box<str>,
     /// The service's domain.
     pub service: Box<str>,
-    /// Who has shown a token may publish, whatever the node says.
+    /// Whether the publisher has presented a token, so that it may publish whatever the node's
+    /// configuration.
     pub trusted: bool,
-    /// The channel is not for everybody: if the node is made now, it is for members by XMPP.
+    /// Whether the channel is private: a new node is then for members only by XMPP.
     pub private: bool,
-    /// The node may be made, if it is not there.
+    /// Whether a missing node may be created.
     pub makes: bool,
-    /// What the publisher knows it by; of a batch, its last item.
+    /// The publisher's key for it, which detects repetitions; for a batch, that of its last item.
     pub key: Option<Box<str>>,
-    /// The elements that its items become: one, or those of a batch, at most
+    /// The elements of its items: one, or those of a batch, at most
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX).
     pub payloads: Vec<Vec<u8>>,
-    /// Of each of these the key by which it replaces the item before; none of any if it is empty.
+    /// For each of these the key by which it replaces the previous item; empty if there are no
+    /// keys.
     pub keys: Vec<Box<str>>,
-    /// It is a batch, even if it has one item.
+    /// Whether it is a batch, even one with a single item.
     pub batch: bool,
-    /// Items that the node keeps if it is made now.
+    /// Limit of stored items if the node is created.
     pub items_max: u32,
-    /// And for how long each, seconds; 0 for ever.
+    /// Lifetime of its items in seconds; 0 for no limit.
     pub items_s: u32,
-    /// How many subscribe, and how many seconds ago one has asked last, if that is known.
+    /// Number of subscribers, and seconds since the last request of one, if known.
     pub crowd: (u32, Option<u32>),
     /// The turn's time.
     pub now: Wall,
 }
 
-/// What came of a publication.
+/// The outcome of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The item's number; of a batch, that of the last one.
+    /// The item's number; for a batch, that of the last one.
     pub number: u64,
-    /// Items of the batch; 0 for one that is none.
+    /// Number of items in the batch; 0 if it is not a batch.
     pub items: u8,
-    /// It had been published before, by this key.
+    /// Whether it had been published before, with this key.
     pub repeated: bool,
-    /// The node was made for it.
+    /// Whether the node was created for it.
     pub made: bool,
-    /// How the channel is now.
+    /// The new state of the channel.
     pub info: Info,
 }
 
@@ -105,7 +110,7 @@ impl Published {
         (self.items > 0).then_some(first..=self.number)
     }
 
-    /// Reads the answer.
+    /// Decodes the answer.
     pub fn decode(answer: &[u8]) -> Option<Published> {
         let (number, [items, flags, info @ ..]) = answer.split_first_chunk()? else { return None };
         let (number, items, info) = (u64::from_be_bytes(*number), *items, Info::decode(info)?);
@@ -113,7 +118,7 @@ impl Published {
     }
 }
 
-/// How a node is that is made by a publication.
+/// The configuration of a node that is created by a publication.
 fn made(publication: &Publication) -> Config {
     Config {
         access: if publication.private { Access::Whitelist } else { Access::Open },
@@ -125,13 +130,14 @@ fn made(publication: &Publication) -> Config {
     }
 }
 
-/// Publishes all items, or none. Each is an item of its own to everybody else. What is `known` of the node may suffice; otherwise something
-/// is read first, in the node's turn, in which nobody else changes it.
+/// Publishes all items or none. To everyone else each is an item of its own. If the `known` facts
+/// about the node do not suffice, it reads first, in the node's turn, in which no other request
+/// changes it.
 pub fn publish(publication: Publication, known: Option<Known>) -> Step {
     let plan = Plan::new(publication);
     let known = match known {
         Some(known) if plan.suffices(&known) => {
-            // There is none with its id.
+            // No item has its id.
             return step(plan.carry_out(known, &[Found::Value(None)]));
         }
         known => known,
@@ -153,15 +159,15 @@ fn publish_found(plan: &Plan, asks_ids: bool, before: Option<VecDeque<u64>>, fou
     plan.carry_out(Known { directory, ids, oldest }, found)
 }
 
-/// What is read of channels.
+/// The reads about channels.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
 pub(crate) enum Pending {
-    /// The node where this is to be published, and the ids of its items or those that were known before.
+    /// A publication that waits for the node; the ids of its items, or those known before.
     Publish { plan: Plan, asks_ids: bool, before: Option<VecDeque<u64>> },
     /// A node, and its items.
     Read(Wanted),
-    /// The nodes of these actors, and items of theirs.
+    /// The nodes of these actors, and some of their items.
     Gather { wanted: Gathered, actors: BTreeSet<Arc<str>> },
 }
 
@@ -175,15 +181,15 @@ impl Pending {
     }
 }
 
-/// A publication, with what follows from it alone.
+/// A publication with the data derived from it alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     publication: Publication,
     asked: Asked,
     node: Box<str>,
-    /// The id of the last item, if it is not made here: that one is kept the longest.
+    /// The id of the last item, unless it is generated here: that item is kept the longest.
     id: Option<String>,
-    /// Of those of one key the last one is kept.
+    /// The last item of each key, which is the one that is stored.
     last_of: BTreeMap<Box<str>, usize>,
 }
 
@@ -199,7 +205,8 @@ impl Plan {
         Plan { publication, asked, node, id, last_of }
     }
 
-    /// Whether nothing has to be read: there is no item with its id, it is known what gives way, and no subscribers are to be found.
+    /// Whether no read is needed: no item has its id, the items to be dropped are known, and there
+    /// are no subscribers to find.
     fn suffices(&self, known: &Known) -> bool {
         let Some(node) = known.directory.get(&self.node) else { return false };
         let more = self.publication.payloads.len() as u32;
@@ -209,13 +216,14 @@ impl Plan {
         self.publication.keys.is_empty() && is_new && tells_nobody && makes_room
     }
 
-    /// What is read, and whether the ids of all items are: where items follow each other, for the next ones, too.
+    /// The queries, and whether they include the ids of all items: useful for the next publications
+    /// if items follow each other.
     fn queries(&self, known: Option<&Known>) -> (Vec<Query>, bool) {
         let (actor, node) = (&*self.publication.actor, &*self.node);
         let mut queries = vec![
             rows::directory(actor),
             rows::place(actor, node, self.id.as_deref().unwrap_or_default()),
-            // What gives way if the node is full.
+            // The items that are dropped if the node is full.
             match self.publication.payloads.len() as u32 {
                 1 if known.is_some() => rows::items(actor, node, Span::all(AHEAD_ITEMS, AHEAD_BYTES)),
                 1 => rows::items(actor, node, Span::all(1, 1)),
@@ -230,7 +238,8 @@ impl Plan {
         (queries, asks_ids)
     }
 
-    /// Publishes where this is known. `found` is the place of the last item's id, something else, and the places of keys.
+    /// Publishes with these known facts. `found` has the place of the last item's id, one further
+    /// result, and the places of keys.
     fn carry_out(&self, mut known: Known, found: &[Found]) -> Answered {
         let Plan { publication, asked, node, id: own_id, last_of } = self;
         let directory = &mut known.directory;
@@ -252,13 +261,14 @@ impl Plan {
             let info = info(number, kept);
             return Ok(Step::Result(Published { number, items, repeated: true, made: false, info }.encode()));
         }
-        // XEP-0060 7.1.3.6: items of such a node have nothing in them. And what keeps none does not know a key again.
+        // XEP-0060 7.1.3.6: items of such a node have no content. And a node that stores nothing
+        // cannot recognise a key.
         if !config.persist && (!config.payloads || publication.key.is_some()) {
             return Err(error::NOT_ACCEPTABLE);
         }
         let mut batch = Batch::new();
         if there.is_none() {
-            // What a deletion has left that came to no end is not of this one.
+            // Rows left by an interrupted deletion do not belong to the new node.
             [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
             directory.configure(node, config.clone());
         }
@@ -289,7 +299,7 @@ impl Plan {
         let info = info(last, entry.items);
         let answer = Published { number: last, items, repeated: false, made: there.is_none(), info }.encode();
         let told = tell::tell(asked, entry, batch, events, answer);
-        // Where items replace each other it would have to be known which.
+        // If items replace each other, the remaining ones are not known.
         if publication.keys.is_empty() {
             more.push(Change::Known { node: asked.actor.clone(), known: Box::new(known) });
         }
@@ -297,7 +307,8 @@ impl Plan {
     }
 }
 
-/// Where the last item is, if this is published a second time. An item with a key says by what it was published; of others it is the id.
+/// The place of the last item if this is a repetition. An item with a replacement key records its
+/// publication key; for others that is the id.
 fn repeated(publication: &Publication, found: &[Found]) -> Result<Option<Place>, error::Error> {
     let Some(key) = &publication.key else { return Ok(None) };
     let before = place(found.first())?;
@@ -305,8 +316,8 @@ fn repeated(publication: &Publication, found: &[Found]) -> Result<Option<Place>,
     Ok(before.filter(|_| publication.keys.is_empty() || *by == **key))
 }
 
-/// Stores what is kept of a publication, each with its number: what is not the last of its key is told only. `keys` are those of which
-/// `found` has the places.
+/// Stores the items that are kept, each with its number: an item that is not the last of its key is
+/// only sent to subscribers. `keys` are those whose places are in `found`.
 fn store<'a>(
     publication: &Publication,
     known: &mut Known,
@@ -331,7 +342,7 @@ fn store<'a>(
         replaced.insert(before.number);
         keep::replace(entry, batch, actor, &rows::keyed(key), before);
     }
-    // What would give way to others of the batch is told only.
+    // Items that later ones of the batch would push out are only sent to subscribers.
     let told_only = kept.len().saturating_sub(entry.config.items_max() as usize);
     kept[..told_only].iter().for_each(|(number, _)| entry.lose(*number));
     let mut oldest = known.oldest.iter().filter(|item| !replaced.contains(&item.number)).peekable();
@@ -366,7 +377,7 @@ fn store<'a>(
     Ok(())
 }
 
-/// Whoever waits for items by HTTP is told of this one, if it may read it.
+/// Delivers this item to the HTTP clients that wait for it and may read it.
 pub(in crate::extension::pubsub) fn news(
     asked: &Asked,
     config: &Config,
@@ -380,18 +391,20 @@ pub(in crate::extension::pubsub) fn news(
     told.then(|| Change::News(Box::new(news())))
 }
 
-/// Which items are wanted.
+/// The requested items.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The node's actor.
     pub actor: Box<str>,
-    /// Those behind this number.
+    /// Only those after this number.
     pub after: Option<u64>,
-    /// Those before this number, the last one first. Without either none: only where the node stands.
+    /// Only those before this number, in descending order. Without either, no items: only the
+    /// channel's position.
     pub before: Option<u64>,
-    /// Who asks has shown a token that grants it, whatever the node says.
+    /// Whether the requester has presented a token that permits reading, whatever the node's
+    /// configuration.
     pub private: bool,
-    /// Most items.
+    /// Limit of items.
     pub items_max: u32,
     /// Stop after the item that reaches this many bytes.
     pub bytes_max: u32,
@@ -404,23 +417,23 @@ pub struct Wanted {
 pub struct Page<'a> {
     /// The number of the last publication.
     pub last: u64,
-    /// The place behind these items: there is nothing else up to it.
+    /// The position after these items: up to it nothing else exists.
     pub upto: u64,
-    /// There are more behind it.
+    /// Whether more follow.
     pub more: bool,
-    /// Some behind the place that was asked for are not kept any more.
+    /// Whether some items after the requested position are no longer stored.
     pub gap: bool,
     /// Each with its number.
     pub items: Vec<(u64, Cow<'a, [u8]>)>,
 }
 
 impl<'a> Page<'a> {
-    /// The place from which a reader goes on behind a gap: before the first of these items.
+    /// The position from which a reader continues after a gap: before the first of these items.
     pub fn behind_gap(&self) -> u64 {
         self.items.first().map_or(self.upto, |(number, _)| number.saturating_sub(1))
     }
 
-    /// Writes the answer.
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = [self.last.to_be_bytes(), self.upto.to_be_bytes()].concat();
         out.push(u8::from(self.more) | u8::from(self.gap) << 1);
@@ -432,7 +445,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// Reads the answer.
+    /// Decodes the answer.
     pub fn decode(answer: &'a [u8]) -> Option<Page<'a>> {
         let (last, rest) = answer.split_first_chunk::<8>()?;
         let (upto, rest) = rest.split_first_chunk::<8>()?;
@@ -474,14 +487,14 @@ fn page<'a>(
     found: &'a [Found],
 ) -> Result<Page<'a>, error::Error> {
     let last = directory.last;
-    // Before a number nothing is known to be missing.
+    // For items before a number, nothing is known to be missing.
     let Some(after) = wanted.after.or(wanted.before.map(|_| 0)) else {
         return match directory.get(node) {
             Some(node) if !wanted.private && node.config.access != Access::Open => Err(error::FORBIDDEN),
             _ => Ok(Page { last, upto: last, ..Page::default() }),
         };
     };
-    // A node that is not there has nothing yet. What there was up to its last number is gone.
+    // A missing node has no items yet. All items up to its last number are gone.
     let Some(entry) = directory.get(node) else {
         return Ok(Page { last, upto: last, gap: after > 0 && after < last, ..Page::default() });
     };
@@ -496,7 +509,7 @@ fn page<'a>(
         let (number, item) = (rows::number_of(&row.sort), Item::decode(&row.value));
         let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
         read = number;
-        // Who begins at the beginning misses nothing by what has gone before.
+        // A reader from the beginning misses nothing through removals.
         let is_gone = item.at_us < gone_us;
         gap |= ((number > next && next <= lost) || is_gone) && after > 0;
         next = number + 1;
@@ -510,33 +523,34 @@ fn page<'a>(
     Ok(Page { last: last.max(read), upto, more, gap, items })
 }
 
-/// An item of some channel.
+/// An item of a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picked {
     /// The node's actor.
     pub actor: Arc<str>,
     /// Its number there.
     pub number: u64,
-    /// Who asks has shown a token that grants it, whatever the node says.
+    /// Whether the requester has presented a token that permits reading, whatever the node's
+    /// configuration.
     pub private: bool,
 }
 
-/// Items of channels of one home that stand in an order with numbers of their own.
+/// Items of channels of one home, in an order with its own numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gathered {
-    /// They are behind this number, one behind the other.
+    /// They follow this number consecutively.
     pub from: u64,
-    /// The last one there is.
+    /// The last number of that order.
     pub last: u64,
-    /// Some before them are missing.
+    /// Whether some before them are missing.
     pub gap: bool,
-    /// Which.
+    /// The items.
     pub picked: Vec<Picked>,
     /// The turn's time.
     pub now: Wall,
 }
 
-/// Reads items of several channels. What somebody may not read any more is left out.
+/// Reads items of several channels. Items that the requester may no longer read are left out.
 pub fn gather(wanted: Gathered) -> Step {
     let actors: BTreeSet<Arc<str>> = wanted.picked.iter().map(|picked| picked.actor.clone()).collect();
     let item = |picked: &Picked| rows::item(&picked.actor, node_of(&picked.actor), picked.number);
@@ -560,7 +574,7 @@ fn gathered(wanted: &Gathered, actors: &BTreeSet<Arc<str>>, found: &[Found]) -> 
             continue;
         }
         let Some(found) = row(found).ok_or(error::UNREADABLE)? else {
-            // Otherwise another one of its key has come since.
+            // Otherwise a later item of its key has replaced it.
             gap |= picked.number <= entry.lost.unwrap_or(u64::MAX);
             continue;
         };
@@ -575,13 +589,13 @@ fn gathered(wanted: &Gathered, actors: &BTreeSet<Arc<str>>, found: &[Found]) -> 
     Ok(Page { last: wanted.last, upto, more: upto < wanted.last, gap, items }.encode())
 }
 
-/// An item as those are told who wait by HTTP: one line of JSON.
+/// An item as sent to waiting HTTP clients: one line of JSON.
 pub fn told(news: &News) -> Vec<u8> {
     let item = Item { at_us: news.at_us, id: &news.id, payload: &news.payload };
     written(node_of(&news.actor), news.number, &item, true)
 }
 
-/// The same without the content, and no longer than a name and a number are.
+/// The same without the content; its length is bounded by a name and a number.
 pub fn told_without_content(news: &News) -> Vec<u8> {
     let mut out = b"{\"channel\":".to_vec();
     string(&mut out, node_of(&news.actor));
@@ -615,7 +629,7 @@ fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8
     out
 }
 
-/// Appends text as JSON has it (RFC 8259 7), on one line.
+/// Appends text as a JSON string (RFC 8259 7), on one line.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for c in text.chars() {
@@ -625,7 +639,7 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
             '\n' => out.extend_from_slice(b"\\n"),
             '\r' => out.extend_from_slice(b"\\r"),
             '\t' => out.extend_from_slice(b"\\t"),
-            // The last two end lines in JavaScript before 2019.
+            // The last two were line terminators in JavaScript before 2019.
             '\0'..' ' | '\u{7f}' | '\u{2028}' | '\u{2029}' => {
                 out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
             }
@@ -635,23 +649,23 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Content as it was published.
+/// Content as published.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     kind: String,
     data: String,
-    /// The data is in Base64, because it is no text.
+    /// Whether the data is in base64, because it is not text.
     base64: bool,
 }
 
-/// The element that content becomes.
+/// The element for this content.
 pub fn payload(kind: &str, body: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(body).ok().filter(|text| is_xml_text(text));
     let mut escaped = Vec::new();
     if let Some(text) = text {
         xml::escape(&mut escaped, text);
     }
-    // What has very many characters that XML escapes is shorter so.
+    // Content with very many characters that XML escapes is shorter in base64.
     let encoded = (text.is_none() || escaped.len() > body.len() / 3 * 4 + 16).then(|| BASE64.encode(body));
     if let (true, None) = (kind.eq_ignore_ascii_case(JSON), &encoded) {
         return [format!("<json xmlns='{NS_JSON}'>").as_bytes(), &escaped, b"</json>"].concat();
@@ -667,12 +681,12 @@ pub fn payload(kind: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether XML can have all of a text (XML 1.0 2.2).
+/// Whether XML can represent a text completely (XML 1.0 2.2).
 fn is_xml_text(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..))
 }
 
-/// The content that an element stands for.
+/// The content that an element represents.
 fn content(payload: &[u8]) -> Content {
     let own = if xml::is_dense(payload) { None } else { read_back(payload, content_of).flatten() };
     own.unwrap_or_else(|| {
@@ -681,7 +695,7 @@ fn content(payload: &[u8]) -> Content {
     })
 }
 
-/// The content that an element is made of by [`payload`]; `None` for anybody else's.
+/// The content of an element made by [`payload`]; `None` for any other element.
 fn content_of(element: &Element<'_>) -> Option<Content> {
     if element.children().len() > 0 {
         return None;
@@ -695,7 +709,7 @@ fn content_of(element: &Element<'_>) -> Option<Content> {
     }
     let kind = element.kind().map_or("application/octet-stream".into(), Cow::into_owned);
     let base64 = element.attribute("encoding").as_deref() == Some("base64");
-    // What is text is told as text, however it is kept.
+    // Text is returned as text, however it is stored.
     let decoded = base64.then(|| BASE64.decode(&text).ok().and_then(|bytes| String::from_utf8(bytes).ok()));
     Some(match decoded.flatten() {
         Some(text) => Content { kind, data: text, base64: false },

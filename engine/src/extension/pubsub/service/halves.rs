@@ -1,9 +1,9 @@
-//! What is known of some actors, bounded by its bytes, as data. There are two halves: when one is full, the other goes, with all that was
-//! not used since.
+//! A cache by actor, bounded by its bytes, as data. It has two halves: when one is full, the other
+//! is dropped with everything that was not used since.
 
 use std::collections::BTreeMap;
 
-/// Things by their actors, each with what it takes, bytes.
+/// Values by their actors, each with its size in bytes.
 #[derive(Debug)]
 pub(super) struct Halves<T> {
     young: BTreeMap<Box<str>, (T, usize)>,
@@ -19,12 +19,12 @@ impl<T> Default for Halves<T> {
 }
 
 impl<T> Halves<T> {
-    /// That of an actor.
+    /// The value of an actor.
     pub(super) fn get(&self, actor: &str) -> Option<&T> {
         self.young.get(actor).or_else(|| self.old.get(actor)).map(|(thing, _)| thing)
     }
 
-    /// Takes out that of an actor.
+    /// Removes and returns the value of an actor.
     pub(super) fn take(&mut self, actor: &str) -> Option<T> {
         if let Some((thing, bytes)) = self.young.remove(actor) {
             self.young_bytes -= bytes;
@@ -35,7 +35,8 @@ impl<T> Halves<T> {
         Some(thing)
     }
 
-    /// Puts that of an actor, which takes so many bytes, in the place of the one before; all together take at most `most`. What has gone.
+    /// Stores the value of an actor, which takes this many bytes, in place of the previous one; all
+    /// together take at most `most`. Returns what was dropped.
     pub(super) fn put(&mut self, actor: &str, thing: T, bytes: usize, most: usize) -> Vec<(Box<str>, T)> {
         self.take(actor);
         if bytes > most / 2 {
@@ -52,7 +53,7 @@ impl<T> Halves<T> {
         gone
     }
 
-    /// What all of them take, bytes.
+    /// Size of all values in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.young_bytes + self.old_bytes
     }

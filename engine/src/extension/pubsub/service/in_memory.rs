@@ -1,11 +1,14 @@
-//! Items that are kept in memory only, as data: of some channels the rows of items are here and not in the store, in the same form, so that
-//! all who ask for rows find what they would find there.
+//! Items in memory only, as data: for some channels the rows of items are here and not in the
+//! store, in the same form, so that a query for rows gets the same results.
 //!
-//! The store has the directory of such a node as it is *at rest*: without items, and with a number of the last publication that is ahead of
-//! the real one. So it is written once for many publications, and numbers go on behind it when what is here has gone: after the end of the
-//! process, or because others took the room. Who comes back with an older number is told that items are missing.
+//! The store has the directory of such a node *at rest*: without items, and with a number of the
+//! last publication that is ahead of the real one. So it is written once per many publications, and
+//! numbers continue after it when the items in memory are lost: after the process ends, or because
+//! others needed the room. A client that returns with an older number learns that items are
+//! missing.
 //!
-//! A node may take half of the room. Of one that would take more the oldest items give way, as where it has as many as it may keep.
+//! A node may take half of the room. If it would take more, its oldest items are dropped, as when
+//! it reaches its limit of items.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -17,23 +20,23 @@ use crate::limits::IN_MEMORY_SLACK;
 use crate::store::nodes::{self as rows, Place, RowKind, Span};
 use crate::store::{Batch, Found, OpView, Query, Row, Table};
 
-/// Numbers by which the store's directory is ahead: it is written once for so many publications.
+/// How far the store's directory is ahead: it is written once per this many publications.
 const AHEAD: u64 = 1_024;
 
-/// What a row takes beside its key and value, about, bytes.
+/// Approximate size of a row in addition to its key and value, in bytes.
 const ROW_BYTES: usize = 64;
 
 /// The rows of one node.
 #[derive(Debug, Default)]
 struct Rows {
     directory: Box<[u8]>,
-    /// The directory that the store has.
+    /// The directory in the store.
     at_rest: Box<[u8]>,
     /// Its number of the last publication.
     ahead: u64,
     items: BTreeMap<Box<[u8]>, Box<[u8]>>,
     items_bytes: usize,
-    /// With the last write the oldest items had to go.
+    /// Whether the last write had to drop the oldest items.
     trimmed: bool,
 }
 
@@ -55,7 +58,7 @@ impl Rows {
         gone.iter().for_each(|sort| self.delete(sort));
     }
 
-    /// The directory is this from now on. What the store is to have, if that changes.
+    /// Replaces the directory. Returns the new one for the store, if that changes.
     fn direct(&mut self, row: &[u8]) -> Option<&[u8]> {
         self.directory = row.into();
         let last = Directory::decode(Some(row))?.last;
@@ -69,7 +72,8 @@ impl Rows {
         })
     }
 
-    /// Removes the oldest items until all takes at most so many bytes, and writes for the store what changes there. How many.
+    /// Drops the oldest items until the rest takes at most this many bytes, and adds the changes
+    /// for the store. Returns the number of dropped items.
     fn trim(&mut self, actor: &str, most: usize, store: &mut Batch) -> usize {
         let Some(mut directory) = Directory::decode(Some(&self.directory)) else { return 0 };
         let node = super::node_of(actor);
@@ -93,7 +97,7 @@ impl Rows {
         gone
     }
 
-    /// How many items there are, each with two rows.
+    /// Number of items, each with two rows.
     fn len(&self) -> usize {
         self.items.len() / 2
     }
@@ -131,14 +135,14 @@ impl Rows {
     }
 }
 
-/// A directory without items, whose last publication has this number.
+/// A directory without items and with this number of the last publication.
 fn at_rest(row: &[u8], last: u64) -> Option<Box<[u8]>> {
     let mut directory = Directory::decode(Some(row))?;
     directory.rest(last);
     Some(directory.encode().into())
 }
 
-/// The directory that the store has of a node whose items are not here: there are none.
+/// The stored directory of a node whose items are not in memory: it has none.
 fn read_back(found: Found) -> Found {
     let Found::Value(Some(row)) = &found else { return found };
     match Directory::decode(Some(row)).and_then(|directory| at_rest(row, directory.last)) {
@@ -147,41 +151,43 @@ fn read_back(found: Found) -> Found {
     }
 }
 
-/// What is to be done with a question.
+/// How a query is answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
-    /// It is answered here once all others are; by this, which is what the store has, if what is here has gone by then.
+    /// From here, once all others are answered; by the second value, which the store has, if the
+    /// rows here are gone by then.
     Here(Query, Found),
-    /// The store is asked for the directory, and for this if it has come here meanwhile.
+    /// From the store, which is read for the directory; from here if this directory has arrived
+    /// meanwhile.
     Directory(Query),
-    /// The store is asked.
+    /// From the store.
     Store,
 }
 
 impl Ask {
-    /// Whether the store is to be asked.
+    /// Whether the store has to be read.
     pub fn asks_store(&self) -> bool {
         !matches!(self, Ask::Here(..))
     }
 }
 
-/// What of a batch is left for the store, and whose rows have made room for it.
+/// The part of a batch for the store, and the actors whose rows made room for it.
 #[derive(Debug, Default)]
 pub struct Left {
     /// For the store.
     pub batch: Batch,
-    /// Actors of which nothing is here any more.
+    /// Actors whose rows have all been dropped.
     pub gone: Vec<Box<str>>,
-    /// Items that had to go.
+    /// Number of dropped items.
     pub items: usize,
 }
 
-/// The rows of all nodes of this home whose items are kept in memory.
+/// The rows of all nodes of this home whose items are in memory only.
 #[derive(Debug, Default)]
 pub struct InMemory(Halves<Rows>);
 
 impl InMemory {
-    /// What it takes, bytes.
+    /// Memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.0.bytes()
     }
@@ -191,12 +197,13 @@ impl InMemory {
         self.0.get(actor).is_some()
     }
 
-    /// Whether the last write has left all items of a node that it said were kept. Otherwise others than the writer think are the oldest.
+    /// Whether the last write kept all items of a node that it claimed to keep. Otherwise the
+    /// writer's view of the oldest items is wrong.
     pub fn is_as_written(&self, actor: &str) -> bool {
         self.0.get(actor).is_some_and(|rows| !rows.trimmed)
     }
 
-    /// Who is to answer a question about such a node.
+    /// How a query about such a node is answered.
     pub fn ask(&self, query: Query) -> Ask {
         let (Query::Get { actor, sort, .. } | Query::Range { actor, from: sort, .. }) = &query;
         match (RowKind::of(query.table(), sort), self.rows(actor)) {
@@ -210,14 +217,14 @@ impl InMemory {
         }
     }
 
-    /// All answers in the order of their questions, the store's among them.
+    /// All results in the order of their queries, including the store's.
     pub fn answers(&self, asked: Vec<Ask>, from_store: Vec<Found>) -> Vec<Found> {
         let mut from_store = from_store.into_iter();
         let mut next = || from_store.next().unwrap_or(Found::Damaged);
         let answer = |asked| match asked {
-            // Others may have pushed it out meanwhile: numbers go on behind the store's then.
+            // Others may have pushed it out meanwhile: then numbers continue after the store's.
             Ask::Here(query, at_rest) => self.find(&query).unwrap_or(at_rest),
-            // The store's may be ahead of what was published meanwhile.
+            // The store's directory may be ahead of publications made meanwhile.
             Ask::Directory(query) => {
                 let found = next();
                 self.find(&query).unwrap_or_else(|| read_back(found))
@@ -237,7 +244,8 @@ impl InMemory {
         self.0.get(std::str::from_utf8(actor).ok()?)
     }
 
-    /// Writes what a batch has of nodes that `is_here` names; all together take at most `most` bytes.
+    /// Writes the part of a batch about nodes selected by `is_here`; all together take at most
+    /// `most` bytes.
     pub fn write(&mut self, batch: &Batch, is_here: impl Fn(&str) -> bool, most: usize) -> Left {
         let mut left = Left::default();
         let mut open: Option<(&str, Rows)> = None;
@@ -268,7 +276,7 @@ impl InMemory {
                     }
                     RowKind::Other => rest.add(op),
                 },
-                // Of a node whose items were not always kept here some may be in the store.
+                // A node whose items were not always in memory may have some in the store.
                 OpView::DeleteRange { table, from, until, .. } => {
                     if table == Table::Nodes {
                         rows.delete_range(from, until);
@@ -288,12 +296,12 @@ impl InMemory {
     }
 
     fn close(&mut self, open: Option<(&str, Rows)>, most: usize, left: &mut Left) {
-        // Without a directory there is no node.
+        // Without a directory the node does not exist.
         let Some((actor, mut rows)) = open.filter(|(_, rows)| !rows.directory.is_empty()) else { return };
         let (own, half) = (actor.len(), most / 2);
         let mut trimmed = 0;
         if rows.bytes() + own > half {
-            // So that not every publication makes room for itself.
+            // Slack, so that not every publication has to make room.
             trimmed = rows.trim(actor, (half - half / IN_MEMORY_SLACK).saturating_sub(own), &mut left.batch);
         }
         rows.trimmed = trimmed > 0;

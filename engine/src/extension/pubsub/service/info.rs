@@ -1,5 +1,6 @@
-//! What publishers by Nchan's protocol are told of a channel, and how it is emptied by it (docs/nchan.md). What it has is deleted, and its
-//! numbers go on: who comes back with the number of an item that is gone misses none of those that come.
+//! The state of a channel for publishers by Nchan's protocol, and its deletion (docs/nchan.md).
+//! Deletion removes the items but continues the numbers: a client that returns with the number of a
+//! deleted item misses none of the later ones.
 
 use super::super::event::Event;
 use super::super::node::{Access, Audience};
@@ -12,23 +13,23 @@ use crate::id::Wall;
 use crate::store::nodes::{self as rows, Item, Span};
 use crate::store::{Batch, Found};
 
-/// How a channel is.
+/// The state of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Somebody has published there.
+    /// Whether somebody has published there.
     pub there: bool,
-    /// How many items are kept.
+    /// Number of stored items.
     pub kept: u32,
-    /// The number of the last one, and its second.
+    /// The number of the last one, and its time in seconds.
     pub last: (u64, u64),
-    /// How many subscribe.
+    /// Number of subscribers.
     pub subscribers: u32,
-    /// Seconds since a subscriber has asked last; `None`: not lately.
+    /// Seconds since a subscriber's last request; `None` if not recently.
     pub requested_s: Option<u32>,
 }
 
 impl Info {
-    /// Appends it, for another shard.
+    /// Appends its encoding, for another shard.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.there));
         [self.kept, self.subscribers, self.requested_s.unwrap_or(u32::MAX)]
@@ -37,7 +38,7 @@ impl Info {
         [self.last.0, self.last.1].iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
     }
 
-    /// Reads what [`Info::encode`] writes.
+    /// Decodes the output of [`Info::encode`].
     pub fn decode(bytes: &[u8]) -> Option<Info> {
         let (&[there, ref numbers @ ..], last) = bytes.split_first_chunk::<13>()?;
         let mut numbers = numbers.chunks_exact(4).map(|four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]));
@@ -53,24 +54,26 @@ impl Info {
     }
 }
 
-/// What is asked of a channel.
+/// A question about a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The node's actor.
     pub actor: Box<str>,
-    /// Who has shown the operator's token may ask, and delete, whatever the node says.
+    /// Whether the requester has presented the operator's token: it may ask and delete, whatever
+    /// the node's configuration.
     pub operator: bool,
-    /// The same of who has shown a token that grants to publish, but for deleting what belongs to somebody.
+    /// Likewise for a token that permits publishing, except that it may not delete a node with an
+    /// owner.
     pub granted: bool,
-    /// The items are to be deleted.
+    /// Whether the items are to be deleted.
     pub deletes: bool,
-    /// How many subscribe, and how many seconds ago one has asked last.
+    /// Number of subscribers, and seconds since the last request of one.
     pub crowd: (u32, Option<u32>),
     /// The turn's time.
     pub now: Wall,
 }
 
-/// Answers it: how it is, or was before.
+/// Answers with the current state, or for a deletion the one before it.
 pub fn ask(question: Question) -> Step {
     let node = node_of(&question.actor);
     let queries = vec![rows::directory(&question.actor), rows::items(&question.actor, node, Span::LAST)];
@@ -109,7 +112,7 @@ fn info_found(question: &Question, found: &[Found]) -> Answered {
         return Err(error::FORBIDDEN);
     }
     let row = range(found.first())?.0.first();
-    // Of an item that is not kept any more only the number is known, and that is what counts.
+    // Of an item that is no longer stored only the number is known, and the number is what matters.
     let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now.wall_us, |item| item.at_us);
     let time_s = if last > 0 { at_us / 1_000_000 } else { 0 };
     let info = Info { there: true, kept: entry.items, last: (last, time_s), subscribers, requested_s };

@@ -1,6 +1,6 @@
-//! What the home of a node of a service knows of it since something was published there last, as data: the next publication by HTTP reads
-//! nothing then. Requests that change a node have turns, and each takes this out when its turn begins. So it is what the rows say, or is not
-//! there.
+//! What a home knows of a service's node since the last publication there, as data: the next
+//! publication by HTTP need not read. Requests that change a node take turns, and each removes this
+//! entry when its turn begins. So the entry either matches the rows or does not exist.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,27 @@ use crate::limits::{KNOWN_IDS_MAX, KNOWN_NODES_BYTES_MAX};
 use crate::store::Row;
 use crate::store::nodes::{self as rows, Place};
 
-/// What is known of one node.
+/// The facts about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its directory.
     pub directory: Directory,
-    /// Hashes of the ids of all items that are kept, in the order of publication; if they are known. At most `KNOWN_IDS_MAX`.
+    /// Hashes of the ids of all stored items, in order of publication, if they are known. At most
+    /// `KNOWN_IDS_MAX`.
     pub ids: Option<VecDeque<u64>>,
-    /// The items that give way next, as far as they are known; at most as many as were read or stored at once.
+    /// The next items to be dropped, as far as they are known; at most as many as were read or
+    /// stored at once.
     pub oldest: VecDeque<Oldest>,
 }
 
 impl Known {
-    /// Whether it is known that no item with this id is kept.
+    /// Whether it is known that no stored item has this id.
     pub fn lacks(&self, id: &str) -> bool {
         self.ids.as_ref().is_some_and(|ids| !ids.contains(&hash(id.as_bytes())))
     }
 
-    /// Whether all is known of what gives way to so many more items of a node with this configuration, which keeps so many.
+    /// Whether all items are known that this many more would push out of a node with this
+    /// configuration and this many stored items.
     pub fn makes_room(&self, config: &Config, items: u32, more: u32) -> bool {
         let may_go = match config.expire_s {
             0 => (items + more).saturating_sub(config.items_max()).min(items),
@@ -38,7 +41,7 @@ impl Known {
         !config.persist || self.oldest.len() >= may_go as usize
     }
 
-    /// So many of the oldest items have gone.
+    /// Removes this many of the oldest items.
     pub fn lose(&mut self, items: usize) {
         self.oldest.drain(..items.min(self.oldest.len()));
         if let Some(ids) = &mut self.ids {
@@ -46,7 +49,7 @@ impl Known {
         }
     }
 
-    /// An item with this id is the last one now.
+    /// Appends an item with this id.
     pub fn keep(&mut self, id: &str) {
         if let Some(ids) = &mut self.ids {
             ids.push_back(hash(id.as_bytes()));
@@ -54,7 +57,7 @@ impl Known {
         self.ids = self.ids.take().filter(|ids| ids.len() <= KNOWN_IDS_MAX);
     }
 
-    /// What it takes, bytes.
+    /// Size in bytes.
     fn bytes(&self) -> usize {
         let nodes = self.directory.nodes().iter().map(|node| {
             let texts = [&node.name, &node.config.title, &node.config.kind, &node.config.description];
@@ -67,7 +70,8 @@ impl Known {
     }
 }
 
-/// Hashes of the ids in rows of [`rows::ids`], in the order of publication; none if some could not be read.
+/// Hashes of the ids in rows of [`rows::ids`], in order of publication; `None` if some are
+/// unreadable.
 pub fn ids(found: &[Row]) -> Option<VecDeque<u64>> {
     let id = |row: &Row| Some((Place::decode(&row.value)?.number, hash(rows::id_of(&row.sort)?)));
     let mut all: Vec<_> = found.iter().map(id).collect::<Option<_>>()?;
@@ -75,23 +79,23 @@ pub fn ids(found: &[Row]) -> Option<VecDeque<u64>> {
     Some(all.into_iter().map(|(_, id)| id).collect())
 }
 
-/// What is known of nodes of this home; what nobody has published at since goes first.
+/// The facts about nodes of this home; the least recently published ones are dropped first.
 #[derive(Debug, Default)]
 pub struct KnownNodes(Halves<Known>);
 
 impl KnownNodes {
-    /// Takes out what is known of a node.
+    /// Removes and returns the facts about a node.
     pub fn take(&mut self, actor: &str) -> Option<Known> {
         self.0.take(actor)
     }
 
-    /// This is known of a node.
+    /// Stores the facts about a node.
     pub fn put(&mut self, actor: &str, known: Known) {
         let bytes = actor.len() + 64 + known.bytes();
         self.0.put(actor, known, bytes, KNOWN_NODES_BYTES_MAX);
     }
 
-    /// What it takes, bytes.
+    /// Memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.0.bytes()
     }

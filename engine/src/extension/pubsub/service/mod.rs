@@ -1,8 +1,10 @@
-//! A service of nodes on a domain of its own (XEP-0060). Each node is an actor, `service/node`, with a home of its own, so nodes are
-//! spread over the shards like users. A request begins at the home of whoever asks, goes to the node's, and is answered from there.
+//! A service of nodes on a domain of its own (XEP-0060). Each node is an actor, `service/node`,
+//! with a home of its own, so nodes are spread over the shards like users. A request starts at the
+//! requester's home, continues at the node's, and is answered from there.
 //!
-//! What a user has made or subscribed to stands in rows of the user's, too: by them it is listed and bounded, and ended with the account.
-//! Such a row is written before the request leaves, so none is missing after a crash; the node says afterwards what came of it.
+//! A user's own nodes and subscriptions are also recorded in rows of the user: they list and limit
+//! them, and end them with the account. Such a row is written before the request leaves, so none is
+//! missing after a crash; the node reports the outcome afterwards.
 
 pub mod channel;
 mod halves;
@@ -59,7 +61,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// What the service tells of itself (XEP-0060 10): exactly what is here.
+/// The features of the service (XEP-0060 10): exactly what is implemented.
 const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub",
     "http://jabber.org/protocol/pubsub#access-authorize",
@@ -94,19 +96,19 @@ const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub#subscription-notifications",
 ];
 
-/// What a request for nodes of a service waits for.
+/// The state of a request to a service's node that waits for a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
     Channel(channel::Pending),
-    /// The user's memberships.
+    /// Waits for the user's memberships.
     Claim(Claiming),
-    /// The node that is to be made, if its configuration may be this one.
+    /// Waits for the node that is to be created, if this configuration is permitted.
     Create {
         asked: Asked,
         node: Box<str>,
         config: Result<Config, error::Error>,
     },
-    /// A node that a user is to be nothing to any more.
+    /// Waits for a node that a removed user is to be deleted from.
     Forget {
         actor: Box<str>,
         user: Box<str>,
@@ -145,12 +147,12 @@ fn node_of(actor: &str) -> &str {
     actor.split_once('/').map_or("", |(_, node)| node)
 }
 
-/// How a node is that is made without a configuration: open, with all items that it may have.
+/// The configuration of a node created without one: open, with the maximum number of items.
 fn defaults() -> Config {
     Config { access: Access::Open, send_last: SendLast::OnSub, items_max: u32::MAX, ..Config::default() }
 }
 
-/// A request to the service, at the home of whoever asks.
+/// Handles a request to the service at the requester's home.
 pub(super) fn route(context: &Context<'_>, request: &IqRequest<'_>, asked: &Element) -> Answered {
     let domain = (context.bare)(request.to).ok_or(error::BAD_REQUEST)?;
     let named = asked.attr("node").is_some_and(|node| !node.is_empty());
@@ -179,7 +181,7 @@ fn default() -> Step {
     Step::Result(out)
 }
 
-/// XEP-0060 8.1: who may make a node, and how it is called if nobody says so.
+/// XEP-0060 8.1: checks who may create a node, and generates a missing name.
 fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &Element) -> Answered {
     let rules = &context.server.pubsub;
     let may = match rules.makers {
@@ -200,17 +202,17 @@ fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &E
     Ok(claim(context, request, format!("{domain}/{node}").into(), Claim::Make(rules.nodes_max)))
 }
 
-/// What a user is about to have to do with a node.
+/// The relation to a node that a user is about to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// It wants to subscribe.
+    /// It requests a subscription.
     Subscribe,
-    /// It wants to make it, and may own so many.
+    /// It requests creation, and may own this many nodes.
     Make(u32),
 }
 
-/// Notes that the user is about to have something to do with a node, unless it has already, and goes on to the node. Administrators may have
-/// any number.
+/// Records that the user is about to have a relation to a node, unless there is one already, and
+/// continues at the node. Administrators have no limit.
 fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim: Claim) -> Step {
     let most = NODE_MEMBERSHIPS_MAX + 1;
     let user: Box<str> = bare_of(request.from).into();
@@ -220,15 +222,15 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
     Step::InTurn(queries, pending.into())
 }
 
-/// The memberships are read of a user who is about to have something to do with a node.
+/// Waits for the memberships of a user who is about to have a relation to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Claiming {
     user: Box<str>,
     actor: Box<str>,
     claim: Claim,
-    /// It is no administrator.
+    /// Whether the limit applies: the user is not an administrator.
     bounded: bool,
-    /// The request, which goes on to the node.
+    /// The request, which continues at the node.
     set: bool,
     payload: Box<[u8]>,
 }
@@ -248,7 +250,8 @@ fn claim_found(claiming: Claiming, found: &[Found]) -> Answered {
     {
         return Err(Limit::Nodes.into());
     }
-    // The answer to the subscription would take back what is noted of the node that is to be made: it would not count.
+    // The answer to the pending subscription would remove the record of the node to be created,
+    // which would then not be counted.
     if let (Claim::Make(_), Some(Member { affiliation: None, state: State::UnderWay, .. })) = (claim, &own) {
         return Err(Limit::Waiting.into());
     }
@@ -290,7 +293,7 @@ fn create_found(asked: Asked, node: &str, config: Result<Config, error::Error>, 
         (_, true) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], error::CONFLICT)),
     };
     let mut batch = Batch::new();
-    // What a deletion has left that came to no end is not of this one.
+    // Rows left by an interrupted deletion do not belong to the new node.
     [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
     let entry = directory.configure(node, config);
     entry.owners = vec![bare.into()];
@@ -305,7 +308,7 @@ fn create_found(asked: Asked, node: &str, config: Result<Config, error::Error>, 
     Ok(Step::Change(changes, answer))
 }
 
-/// The account of a user is gone: it is nothing to the node any more.
+/// Removes a deleted account from the node.
 pub fn forget(actor: &str, user: &str) -> Step {
     let (actor, user): (Box<str>, Box<str>) = (actor.into(), user.into());
     let queries = vec![rows::directory(&actor), rows::member(&actor, &user)];

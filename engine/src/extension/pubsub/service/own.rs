@@ -1,5 +1,5 @@
-//! What users see of their own subscriptions and affiliations (XEP-0060 5.6, 5.7): at one node from the node, and at all from the rows that
-//! users have of them.
+//! Users' lists of their own subscriptions and affiliations (XEP-0060 5.6, 5.7): for one node from
+//! the node, for all nodes from the user's own rows.
 
 use minidom::Element;
 
@@ -12,7 +12,7 @@ use crate::store::nodes::{self as rows, Named};
 use crate::store::{Found, Row};
 use crate::wire::jid::bare_of;
 
-/// Which of a user's.
+/// The kind of list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Subscriptions,
@@ -29,14 +29,14 @@ impl What {
     }
 }
 
-/// What is read of a user's subscriptions or affiliations, or of nodes that are shown.
+/// The reads for a user's subscriptions or affiliations, or for the listed nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// The user's rows of all nodes. Those of a service are wanted.
+    /// The user's rows of all nodes, for a list of those of one service.
     All { domain: Box<str>, what: What },
-    /// What the user is to one node.
+    /// The user's relation to one node.
     One { node: Box<str>, what: What },
-    /// A page of the nodes that this address shows, at most so many.
+    /// A page of the nodes that this address lists, with at most this many.
     Shown { jid: Box<str>, page: Page, most: u32 },
 }
 
@@ -76,7 +76,7 @@ fn write(out: &mut Vec<u8>, what: What, node: &str, member: &Member) {
     }
 }
 
-/// At all nodes of a service, at the home of whoever asks.
+/// For all nodes of a service, at the requester's home.
 pub(super) fn all(request: &IqRequest<'_>, domain: &str, what: What) -> Step {
     let (user, domain): (Box<str>, Box<str>) = (bare_of(request.from).into(), domain.into());
     let bytes = NODE_MEMBERSHIPS_BYTES_MAX;
@@ -99,7 +99,7 @@ fn all_found(domain: &str, what: What, found: &[Found]) -> Answered {
     Ok(Step::Result(out))
 }
 
-/// At one node.
+/// For one node.
 fn at(asked: Asked, what: What) -> Answered {
     let node: Box<str> = super::node_of(&asked.actor).into();
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
@@ -126,10 +126,10 @@ pub(in crate::extension::pubsub) fn affiliations(asked: Asked) -> Answered {
     at(asked, What::Affiliations)
 }
 
-/// A page of a list that goes forward (XEP-0059).
+/// A page of a list in ascending order (XEP-0059).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Page {
-    /// A page was asked for.
+    /// Whether a page was requested.
     asked: bool,
     pub(super) max: Option<u32>,
     pub(super) after: Box<str>,
@@ -152,7 +152,7 @@ impl Page {
         Ok(Page { asked: true, max, after: after.into() })
     }
 
-    /// Says which page it was, if one was asked for or not all was told.
+    /// Describes the page, if one was requested or the list is incomplete.
     pub(super) fn write(&self, out: &mut Vec<u8>, first: Option<Box<str>>, last: Option<Box<str>>, more: bool) {
         if !self.asked && !more {
             return;
@@ -167,7 +167,7 @@ impl Page {
     }
 }
 
-/// XEP-0060 5.2: the nodes that are shown, by pages (XEP-0059).
+/// XEP-0060 5.2: the listed nodes, by pages (XEP-0059).
 pub(in crate::extension::pubsub) fn shown(asked: Asked, payload: &[u8]) -> Step {
     let Some(query) = xml::parse(payload) else { return Step::Error(error::BAD_REQUEST) };
     let page = match Page::of(&query) {

@@ -1,4 +1,5 @@
-//! What owners of a node do with its subscribers and affiliations (XEP-0060 8.8, 8.9). Lists are told by pages (XEP-0059).
+//! Owners' requests about a node's subscribers and affiliations (XEP-0060 8.8, 8.9). Lists are
+//! returned by pages (XEP-0059).
 
 use minidom::Element;
 
@@ -17,14 +18,14 @@ use crate::store::nodes::{self as rows, Named};
 use crate::store::{Batch, Found, Row};
 use crate::wire::jid::bare_of;
 
-/// What is read of a node that an owner asks for.
+/// The reads about a node for an owner's request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// A page of a list of its, at most so many.
+    /// A page of one of its lists, with at most this many.
     List { asked: Asked, page: Page, what: What, most: u32 },
-    /// Users whose subscriptions are to change.
+    /// Users whose subscriptions change.
     Subscribe { asked: Asked, node: Box<str>, changes: Vec<(Box<str>, bool)> },
-    /// Users whose affiliations are to change.
+    /// Users whose affiliations change.
     Affiliate { asked: Asked, node: Box<str>, changes: Vec<(Box<str>, Option<Affiliation>)> },
 }
 
@@ -38,7 +39,7 @@ impl Pending {
     }
 }
 
-/// A list of a node's.
+/// One of a node's lists.
 fn list(asked: Asked, page: Page, what: What) -> Answered {
     let kind = match what {
         What::Subscriptions => Named::Members,
@@ -88,7 +89,7 @@ pub(in crate::extension::pubsub) fn subscriptions(asked: Asked, pubsub: &Element
     list(asked, Page::of(pubsub)?, What::Subscriptions)
 }
 
-/// XEP-0060 8.9.1: those that are affiliated are so few that one answer has them all.
+/// XEP-0060 8.9.1: affiliations are so few that one answer has them all.
 pub(in crate::extension::pubsub) fn affiliations(asked: Asked) -> Answered {
     list(asked, Page::default(), What::Affiliations)
 }
@@ -146,7 +147,7 @@ pub(in crate::extension::pubsub) fn affiliate(context: &Context<'_>, asked: Aske
             Some("publish-only") => return Err(error::NO_PUBLISH_ONLY),
             Some(_) => return Err(error::BAD_REQUEST),
         };
-        // Those of other servers cannot get here.
+        // Users of other servers cannot reach the node.
         let local = jid.split_once('@').is_some_and(|(_, domain)| context.domains.find_users(domain).is_some());
         if (affiliation.is_some() && !local) || changes.len() == NODE_ASKED_ITEMS_MAX {
             return Err(error::NOT_ACCEPTABLE);
@@ -167,7 +168,8 @@ fn affiliate_found(asked: Asked, node: &str, changes: &[(Box<str>, Option<Affili
         let before = found_member(found.get(at))?;
         let mut now = Member { affiliation: *affiliation, ..before.clone() };
         let state = match (affiliation, before.state) {
-            // XEP-0060 8.9.2.1, 8.7.4: outcasts are not subscribed, and owners and publishers need nobody to approve them.
+            // XEP-0060 8.9.2.1, 8.7.4: outcasts are unsubscribed, and owners and publishers need no
+            // approval.
             (Some(Affiliation::Outcast), State::Subscribed | State::Pending) => {
                 (now.state, now.address) = (State::None, "".into());
                 Some("none")
@@ -191,7 +193,7 @@ fn affiliate_found(asked: Asked, node: &str, changes: &[(Box<str>, Option<Affili
         now.put(&mut batch, &asked.actor, bare);
         all.push(belongs(&asked.actor, bare, &now));
     }
-    // XEP-0060 8.9.2.4: there is an owner, always.
+    // XEP-0060 8.9.2.4: there is always an owner.
     if entry.owners.is_empty() || entry.owners.len() > NODE_OWNERS_MAX {
         return Err(error::NOT_ACCEPTABLE);
     }

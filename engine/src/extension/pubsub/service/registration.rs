@@ -1,5 +1,5 @@
-//! Registrations of pages that are told of the items of a channel by web push (RFC 8030), as rows of its node: made, renewed and removed in
-//! the node's turn, with the counts that bound them.
+//! Browsers' registrations for a channel's items by Web Push (RFC 8030), as rows of its node:
+//! created, renewed and removed in the node's turn, with the counts that limit them.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +14,35 @@ use crate::wire::limit::Limit;
 
 const FORMAT: u8 = 1;
 
-/// By what right a page was registered.
+/// The permission by which a browser was registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Everybody may.
+    /// The channel is public.
     Everybody,
-    /// By a token: of this key, and with this name.
+    /// A token: its key and its subject.
     Token([u8; 32], Option<Box<str>>),
-    /// Whoever was asked has allowed it.
+    /// The external service has permitted it.
     Permit,
 }
 
-/// What stands for a permit, where a key is longer.
+/// Encodes a permit where a key would be longer.
 const PERMIT: [u8; 1] = [1];
 
 /// A registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Until when it holds, seconds since 1970.
+    /// Expiry, seconds since the Unix epoch.
     pub until_s: u64,
-    /// Whose it counts as: the 4 bytes of an address, or the first 8 of IPv6.
+    /// The network that it is counted for: the 4 bytes of an IPv4 address, or the first 8 of an
+    /// IPv6 address.
     pub network: Box<[u8]>,
-    /// By what right.
+    /// Its permission.
     pub by: By,
-    /// The page's public key.
+    /// The browser's public key.
     pub p256dh: [u8; 65],
     /// Its authentication secret.
     pub auth: [u8; 16],
-    /// Where its push service takes pushes.
+    /// The URL of its push service.
     pub endpoint: Box<str>,
 }
 
@@ -69,7 +70,7 @@ impl Registration {
         out
     }
 
-    /// Reads a row; `None` if it is not one of a known format.
+    /// Decodes a row; `None` if its format is unknown.
     pub fn decode(row: &[u8]) -> Option<Registration> {
         let (&FORMAT, rest) = row.split_first()? else { return None };
         let (until_s, rest) = rest.split_first_chunk::<8>()?;
@@ -97,14 +98,14 @@ impl Registration {
     }
 }
 
-/// What is read of the registrations of a channel.
+/// The reads about a channel's registrations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
-    /// Whether there may be one more, or is already.
+    /// Whether it exists already or there is room for one more.
     Register(Registering),
-    /// These go, as far as they are there.
+    /// Registrations to be removed, as far as they exist.
     Remove { actor: Box<str>, removals: Vec<Removal> },
-    /// How many there are of the addresses of those that go.
+    /// The counts per address of the removed registrations.
     Removed(Removed),
 }
 
@@ -118,33 +119,33 @@ impl Pending {
     }
 }
 
-/// Registrations that go.
+/// Removed registrations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Removed {
     actor: Box<str>,
-    /// How many the channel has had.
+    /// The channel's count before.
     all: u32,
     gone: Vec<PushId>,
-    /// How many of these each address has had.
+    /// The counts of their addresses before.
     networks: BTreeMap<Box<[u8]>, u32>,
 }
 
-/// A registration that is to be made or renewed.
+/// A registration to be created or renewed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Registering {
     /// The node's actor.
     pub actor: Box<str>,
-    /// What it is known by.
+    /// Its id.
     pub id: PushId,
-    /// It.
+    /// The registration.
     pub registration: Registration,
-    /// The channel is not for everybody: who asks has shown a token.
+    /// Whether the channel is private: the requester has presented a token.
     pub private: bool,
-    /// There may be registrations if there is no such node yet.
+    /// Whether registrations are permitted before the node exists.
     pub makes: bool,
-    /// Most of the channel.
+    /// Limit per channel.
     pub channel_max: u32,
-    /// Most of these of one address.
+    /// Limit per channel and address.
     pub address_max: u32,
 }
 
@@ -152,7 +153,8 @@ fn count(found: Option<&Found>) -> Result<u32, error::Error> {
     found.and_then(row).and_then(rows::read_push_count).ok_or(error::UNREADABLE)
 }
 
-/// Makes or renews one. The answer is a byte: 1 if the channel had neither a node nor a registration before.
+/// Creates or renews a registration. The answer is a byte: 1 if the channel had neither a node nor
+/// a registration before.
 pub fn register(asked: Registering) -> Step {
     let actor = &asked.actor;
     let queries = vec![
@@ -168,7 +170,7 @@ fn register_found(asked: &Registering, found: &[Found]) -> Answered {
     let (directory, found) = found_directory(found)?;
     let name = super::node_of(&asked.actor);
     let node = directory.get(name);
-    // Who may not read may not be told either.
+    // A client that may not read may not be notified either.
     if node.is_some_and(|node| !asked.private && node.config.access != Access::Open) {
         return Err(error::FORBIDDEN);
     }
@@ -178,7 +180,7 @@ fn register_found(asked: &Registering, found: &[Found]) -> Answered {
     let mut row = asked.registration.clone();
     let made = node.is_none() && all == 0;
     match before {
-        // It counts for whom it counted for before.
+        // It stays counted for its previous network.
         Some(before) => row.network = before.network,
         None if all >= asked.channel_max || own >= asked.address_max => return Err(Limit::Memberships.into()),
         None if made && !asked.makes => return Err(Limit::Nodes.into()),
@@ -192,16 +194,17 @@ fn register_found(asked: &Registering, found: &[Found]) -> Answered {
     Ok(Step::Change(changes, vec![u8::from(made)]))
 }
 
-/// A registration that goes.
+/// A registration to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// What it is known by.
+    /// Its id.
     pub id: PushId,
-    /// Its row as it was when it was found to be over: one that was made again since then stays. `None` if it goes in any case.
+    /// Its row when it was found to be invalid: a registration that was renewed since then stays.
+    /// `None` to remove it in any case.
     pub over: Option<Box<[u8]>>,
 }
 
-/// Removes these, as far as they are there.
+/// Removes these, as far as they exist.
 pub fn remove(actor: &str, removals: Vec<Removal>) -> Step {
     let actor: Box<str> = actor.into();
     let queries = removals.iter().map(|removal| rows::push(&actor, removal.id));
@@ -266,7 +269,7 @@ mod tests {
         assert_eq!(Registration::decode(&[2; 200]), None);
     }
 
-    /// A page registers again while its registration, which was found to be over, is on the way out.
+    /// A browser registers again while the removal of its invalid registration is in flight.
     #[test]
     fn what_was_made_again_meanwhile_stays() {
         let id = PushId([3; 16]);

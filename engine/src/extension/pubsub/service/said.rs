@@ -1,4 +1,5 @@
-//! What a node of a service says: to its subscribers, to the homes of users, and to the service itself.
+//! Messages from a service's node: to its subscribers, to the homes of users, and to the service
+//! itself.
 
 use super::super::super::change::Change;
 use super::super::super::iq::{IqRequest, Step};
@@ -9,18 +10,19 @@ use super::super::node::{Access, Affiliation, Node, put_text};
 use super::super::notice::Notice;
 use crate::store::Batch;
 
-/// A request goes on at the home of an actor of the service.
+/// Continues a request at the home of an actor of the service.
 pub(in crate::extension::pubsub) fn to(actor: Box<str>, request: &IqRequest<'_>, batch: Batch) -> Step {
     Step::Route { to: actor, set: request.set, payload: request.payload.into(), batch }
 }
 
-/// The home of a user hears what it is to a node now.
+/// Reports a user's new relation to a node to the user's home.
 pub(in crate::extension::pubsub) fn belongs(actor: &str, bare: &str, member: &Member) -> Change {
     let own = !matches!(member.state, State::None) || member.affiliation == Some(Affiliation::Owner);
     Change::Belongs { to: bare.into(), node: actor.into(), own, row: member.encode() }
 }
 
-/// The service hears whether a node is shown to all, and under which title (XEP-0060 5.2). Nodes for members alone are not.
+/// Reports to the service whether a node is listed, and its title (XEP-0060 5.2). Nodes for members
+/// only are not listed.
 pub(in crate::extension::pubsub) fn show(asked: &Asked, node: &Node) -> Change {
     let mut row = Vec::new();
     if node.config.access != Access::Whitelist {
@@ -46,7 +48,7 @@ pub(in crate::extension::pubsub) fn with(step: Step, more: impl IntoIterator<Ite
 }
 
 impl Asked {
-    /// One receiver is told.
+    /// A notification to one receiver.
     pub(in crate::extension::pubsub) fn single(&self, event: Event) -> Change {
         match (self.service, &event.to) {
             (true, Some(to)) => {

@@ -1,6 +1,7 @@
-//! Who is told of what happens at a node of a service (XEP-0060 7.1.2): its subscribers are read in pages, and those of a page are told by
-//! one letter to each shard. So a node with very many holds up nobody, and there is one copy of what they are told. The next request that
-//! changes the node waits until all are told: nobody hears of two things in another order, or of one twice.
+//! Notifies the subscribers of a service's node (XEP-0060 7.1.2): they are read in pages, and those
+//! of a page are notified by one letter per shard. So a node with very many subscribers blocks
+//! nobody, and there is one copy of the notification. The next request that changes the node waits
+//! until all are notified: so every subscriber gets each event once and in order.
 
 use std::sync::Arc;
 
@@ -17,15 +18,15 @@ use crate::limits::{MEMBERSHIP_BYTES, NODE_TOLD_AT_ONCE};
 use crate::store::nodes::{self as rows, Named};
 use crate::store::{Batch, Found, Query, Row};
 
-/// Something that all subscribers of a node are told, or its end.
+/// Events for all subscribers of a node, or its end.
 #[derive(Clone, Debug, PartialEq)]
 struct Tale {
     actor: Box<str>,
     jid: Box<str>,
     access: Access,
-    /// One after the other.
+    /// In this order.
     messages: Box<[Arc<[u8]>]>,
-    /// The node is gone: nobody is anything to it any more.
+    /// Whether the node has been deleted: all relations to it end.
     ends: bool,
 }
 
@@ -35,11 +36,11 @@ impl Tale {
         Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, messages, ends }
     }
 
-    /// Whether it is for this one.
+    /// Whether a member is to be notified.
     fn is_for(&self, member: &Member) -> bool {
         match (member.state, member.affiliation) {
             (_, Some(Affiliation::Outcast)) => false,
-            // XEP-0060 8.4.2: who waits hears that there is nothing to wait for.
+            // XEP-0060 8.4.2: pending subscribers are notified that the node is gone.
             (State::Pending, _) => self.ends,
             (State::Subscribed, affiliation) => self.access != Access::Whitelist || affiliation.is_some(),
             _ => false,
@@ -47,7 +48,8 @@ impl Tale {
     }
 }
 
-/// Answers, and tells the subscribers of a node, of one event after the other. Who asks is charged for all of them.
+/// Answers, and notifies the subscribers of a node of one event after the other. The requester is
+/// charged for all of them.
 pub(in crate::extension::pubsub) fn tell(
     asked: &Asked,
     node: &Node,
@@ -61,7 +63,7 @@ pub(in crate::extension::pubsub) fn tell(
     begin(Tale::new(asked, node, events, false), node, batch, answer)
 }
 
-/// The same of a node that is gone.
+/// The same for a deleted node.
 pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
     begin(Tale::new(asked, node, event, true), node, batch, Vec::new())
 }
@@ -75,7 +77,7 @@ fn begin(tale: Tale, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
     Step::Then(Box::new(Then { changes, answer: Some(answer), queries, pending }))
 }
 
-/// The next of a node's members are read.
+/// Waits for the next page of a node's members.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending(Tale);
 
@@ -85,7 +87,7 @@ impl Pending {
     }
 }
 
-/// The next of its members.
+/// Reads the next page of its members.
 fn page(tale: Tale, after: &str) -> (Vec<Query>, extension::Pending) {
     let most = NODE_TOLD_AT_ONCE;
     let queries = vec![Named::Members.after(&tale.actor, after, most, most * MEMBERSHIP_BYTES)];
@@ -95,7 +97,7 @@ fn page(tale: Tale, after: &str) -> (Vec<Query>, extension::Pending) {
 fn told(tale: Tale, found: &[Row], more: bool) -> Step {
     let (mut to, mut changes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
     for row in found {
-        // A row that cannot be read is of nobody.
+        // An unreadable row is skipped.
         let (Some(bare), Some(member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else { continue };
         if !tale.messages.is_empty() && tale.is_for(&member) {
             to.push(member.address.clone());
@@ -121,7 +123,7 @@ fn told(tale: Tale, found: &[Row], more: bool) -> Step {
     }
 }
 
-/// A node is gone, whose last publication had this number, and with it what its members are.
+/// Removes a deleted node, whose last publication had this number, with all its members.
 pub(in crate::extension::pubsub) fn deleted(
     asked: &Asked,
     (node, last): (&Node, u64),
