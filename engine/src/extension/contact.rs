@@ -1,33 +1,34 @@
-//! Contact addresses of a service (XEP-0157): whom to write to about what, told in service discovery's extended information.
+//! Contact addresses of a service (XEP-0157), one or more per purpose, published in the extended
+//! information of service discovery.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What an address is for (XEP-0157 5.1).
+/// The purpose of an address (XEP-0157 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Role {
     /// Abusive traffic.
     Abuse,
     /// The administrators.
     Admin,
-    /// Feedback of customers.
+    /// Feedback from customers.
     Feedback,
     /// Sales and marketing.
     Sales,
     /// Security.
     Security,
-    /// Where the service's state is shown.
+    /// A page with the service's status.
     Status,
-    /// Support of customers.
+    /// Customer support.
     Support,
 }
 
 impl Role {
-    /// All of them, in the order of their fields' names.
+    /// All of them, sorted by the names of their fields.
     const ALL: [Role; 7] =
         [Role::Abuse, Role::Admin, Role::Feedback, Role::Sales, Role::Security, Role::Status, Role::Support];
 
-    /// Its word in options.
+    /// Its name in options.
     const fn word(self) -> &'static str {
         match self {
             Role::Abuse => "abuse",
@@ -54,22 +55,22 @@ impl Role {
     }
 }
 
-/// Longest address, in bytes.
+/// Length limit of an address in bytes.
 const URI_BYTES_MAX: usize = 512;
 
 /// One address: `abuse=mailto:abuse@example.org`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Contact {
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
-    /// A URI (RFC 3986), as XEP-0157 2 wants it.
+    /// A URI (RFC 3986), as XEP-0157 2 requires.
     pub uri: Box<str>,
 }
 
 impl FromStr for Contact {
     type Err = ();
 
-    /// Reads `ROLE=URI`. Of the URI only its scheme and characters are looked at.
+    /// Parses `ROLE=URI`. Of the URI, only the scheme and the characters are checked.
     fn from_str(text: &str) -> Result<Contact, ()> {
         let (role, uri) = text.split_once('=').ok_or(())?;
         let role = Role::ALL.into_iter().find(|known| known.word() == role.trim()).ok_or(())?;

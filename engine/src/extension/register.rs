@@ -1,5 +1,5 @@
-//! In-Band Registration (XEP-0077): making an account before authentication, changing one's password and cancelling
-//! one's account after it. It must never know how a password is kept.
+//! In-Band Registration (XEP-0077): creating an account before authentication, and changing the
+//! password and cancelling the account after it. It must never know how a password is stored.
 
 use super::hook::{Extension, Xep};
 use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, Limit, Rule, ServerFacts, Step, Target, Verbs};
@@ -10,8 +10,8 @@ use minidom::Element;
 /// The namespace of in-band registration.
 pub const NS: &str = "jabber:iq:register";
 
-/// The stream feature that announces it to a client that has not authenticated yet (XEP-0077 7), only where
-/// [`ServerFacts::registration`].
+/// The stream feature that announces it to a client before authentication (XEP-0077 7), only where
+/// [`ServerFacts::registration`] is set.
 pub const STREAM_FEATURE: &[u8] = b"<register xmlns='http://jabber.org/features/iq-register'/>";
 
 /// After authentication: XEP-0077 3.2, 3.3.
@@ -35,9 +35,10 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// A request on a stream that has not authenticated yet (XEP-0077 3.1): `None` if it is not about registration, which
-/// RFC 6120 4.9.3.12 answers with a stream error. `secure` tells whether the connection may carry a password, and `invited`
-/// whether a token was shown on it that lets register (XEP-0445 4).
+/// A request on a stream before authentication (XEP-0077 3.1): `None` if it is not about
+/// registration, which RFC 6120 4.9.3.12 answers with a stream error. `secure` says whether the
+/// connection may carry a password, `invited` whether it has presented a token that permits
+/// registration (XEP-0445 4).
 pub fn before_authentication(
     server: &ServerFacts,
     secure: bool,
@@ -55,12 +56,12 @@ pub fn before_authentication(
     } else if !secure {
         Step::Error(Condition::NotAuthorized.into())
     } else if !set {
-        // Clients look at the form before they do anything else.
+        // Clients request the form before anything else.
         form(if server.rule == Rule::Invite && !invited { INVITED } else { ANYBODY })
     } else if server.rule == Rule::Invite && !invited {
         Step::Error(Limit::Invited.into())
     } else if child(&query, "remove").is_some() {
-        // XEP-0077 3.2: somebody without an account has nothing to remove.
+        // XEP-0077 3.2: without an account there is nothing to remove.
         Step::Error(Condition::UnexpectedRequest.into())
     } else {
         create(&query, local)
@@ -79,7 +80,7 @@ fn form(instructions: &str) -> Step {
 
 fn create(query: &Element, local: fn(&str) -> Option<Box<str>>) -> Step {
     let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
-        // XEP-0077 3.1: all of the requested information, and no empty password.
+        // XEP-0077 3.1: requires all requested fields and a password that is not empty.
         return Step::Error(Limit::Credentials.into());
     };
     if username.len() > JID_PART_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
@@ -102,14 +103,14 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         return Step::Error(Condition::NotAllowed.into());
     }
     if child(&query, "remove").is_some() {
-        // XEP-0077 3.2: it has to be the only child.
+        // XEP-0077 3.2: it must be the only child.
         let alone = query.children().count() == 1;
         return if alone { Step::Account(AccountAction::Remove) } else { Step::Error(Condition::BadRequest.into()) };
     }
     change_password(context, request.account, &query)
 }
 
-/// XEP-0077 3.1: the account that there is, without its password.
+/// XEP-0077 3.1: the existing account, without its password.
 fn registered(account: &str) -> Step {
     let local = account.split_once('@').map_or(account, |(local, _)| local);
     let mut out = format!("<query xmlns='{NS}'><registered/>").into_bytes();
@@ -122,7 +123,7 @@ fn change_password(context: &Context<'_>, account: &str, query: &Element) -> Ste
     if !context.secure {
         return Step::Error(Condition::NotAuthorized.into());
     }
-    // XEP-0077 3.3: incomplete, or an empty password, which must leave the old one as it is.
+    // XEP-0077 3.3: an incomplete request or an empty password leaves the old one unchanged.
     let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
         return Step::Error(Condition::BadRequest.into());
     };
@@ -131,7 +132,8 @@ fn change_password(context: &Context<'_>, account: &str, query: &Element) -> Ste
         false => (context.local)(&username).as_deref() == account.split_once('@').map(|(local, _)| local),
     };
     if !own {
-        // Another user's password is not this user's to change, and making accounts comes before authentication.
+        // A user may not change another user's password, and accounts are created before
+        // authentication.
         return Step::Error(Condition::NotAllowed.into());
     }
     if password.len() > PASSWORD_BYTES_MAX {

@@ -1,29 +1,30 @@
-//! What follows from a request for a command: the closed types between this extension and the shard.
+//! What follows from a request for a command: the closed types between this extension and the
+//! shard.
 
 use crate::orders::Wanted;
 use crate::store::invitation::NewInvitation;
 
-/// What a command wants to be done.
+/// The action that a command requests.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Wish {
-    /// This.
+    /// An order.
     Order(Wanted),
-    /// An invitation of the sender's own.
+    /// Issues an invitation from the sender.
     Invite(NewInvitation),
-    /// An account with the keys of this password, which are derived first.
+    /// Sets an account's password, after its keys have been derived.
     Password {
         /// Its bare JID.
         account: Box<str>,
-        /// The password as it was sent.
+        /// The password as received.
         password: Box<str>,
-        /// Make it; otherwise change its password.
+        /// Whether to create the account; otherwise its password is changed.
         create: bool,
     },
 }
 
 impl std::fmt::Debug for Wish {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // No passwords, however it comes to be printed.
+        // Passwords are never printed.
         match self {
             Wish::Order(wanted) => wanted.fmt(f),
             Wish::Invite(new) => new.fmt(f),
@@ -35,27 +36,27 @@ impl std::fmt::Debug for Wish {
 /// What follows from a request for a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// A session begins, with this form.
+    /// Starts a session with this form.
     Begin {
         /// The command.
         node: &'static str,
         /// The form.
         form: Vec<u8>,
     },
-    /// A session is given up.
+    /// Cancels a session.
     Cancel {
         /// The command.
         node: &'static str,
         /// The session.
         id: Box<str>,
     },
-    /// The command is carried out, and its session ends.
+    /// Carries out the command and ends its session.
     Order {
         /// The command.
         node: &'static str,
         /// The session, if it has one.
         id: Option<Box<str>>,
-        /// What is wanted.
+        /// The requested action.
         wish: Wish,
     },
 }

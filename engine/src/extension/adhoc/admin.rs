@@ -1,5 +1,6 @@
-//! Service administration (XEP-0133): its commands for accounts and for the service, their forms, and what they tell. Those that count and
-//! list users are in [`users`](super::users), those with texts for users in [`texts`](super::texts).
+//! Service administration (XEP-0133): commands for accounts and for the service, with their forms
+//! and results. Commands that count and list users are in [`users`](super::users), those with texts
+//! for users in [`texts`](super::texts).
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
@@ -14,7 +15,7 @@ const ACCOUNT: Field = Field::new("accountjid", "jid-single", "The Jabber ID of 
 const PASSWORD: Field = Field::new("password", "text-private", "The password for this account", true);
 const VERIFY: Field = Field::new("password-verify", "text-private", "Retype password", false);
 
-/// The delays of XEP-0133 4.31, seconds; the first one, if none is chosen.
+/// The delays of XEP-0133 4.31 in seconds; the first one is the default.
 const DELAYS: &[(&str, &str)] = &[
     ("30", "30 seconds"),
     ("60", "60 seconds"),
@@ -128,11 +129,11 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Why a command of XEP-0133 is refused that there is none of (XEP-0133 6): nobody is allowed to execute some, and others are not
-/// supported.
+/// The error for a command of XEP-0133 that is not implemented (XEP-0133 6): some are forbidden to
+/// everybody, others are not supported.
 pub(super) fn refused(node: &str) -> Condition {
     match node.strip_prefix(NS) {
-        // An administrator's stolen account makes no other one an administrator.
+        // A stolen administrator's account must not create further administrators.
         Some("#edit-admin") => Condition::NotAllowed,
         Some(name) if name.starts_with('#') => Condition::FeatureNotImplemented,
         _ => Condition::ItemNotFound,
@@ -185,7 +186,7 @@ fn password(context: &Context<'_>, filled: &Filled, create: bool) -> Result<Wish
 
 fn statistics(outcome: &Outcome) -> Vec<u8> {
     let Outcome::Statistics { sessions, contacts } = outcome else { return Vec::new() };
-    // XEP-0133 4.10: without the ports.
+    // XEP-0133 4.10: addresses without ports.
     let ip = |address: &String| address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip).to_owned();
     let mut addresses: Vec<String> = sessions.iter().filter_map(|session| session.address.as_ref()).map(ip).collect();
     addresses.sort_unstable();

@@ -1,4 +1,4 @@
-//! Accounts that wait for approval: commands of this server's own, for administrators.
+//! Accounts that wait for approval: this server's own commands, for administrators.
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;

@@ -1,4 +1,4 @@
-//! A command: who may execute it, what it asks for, and what it tells.
+//! A command: who may execute it, its form, and its result.
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
@@ -6,19 +6,20 @@ use super::form::{Field, Filled, Form};
 use crate::extension::iq::{Context, Refusal};
 use crate::orders::Outcome;
 
-/// The namespace of nodes of service administration, and the type of their forms (XEP-0133 7.2).
+/// The namespace of the nodes of service administration, and the type of their forms (XEP-0133
+/// 7.2).
 pub(super) const ADMIN: &str = "http://jabber.org/protocol/admin";
 
 /// Who may see and execute a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// Those whom the operator has named.
+    /// The administrators named by the operator.
     Administrators,
-    /// They, where accounts wait for their approval.
+    /// Administrators, if registrations require approval.
     Approvers,
-    /// They, and those who may invite to accounts.
+    /// Administrators, and users who may issue invitations to accounts.
     Inviters,
-    /// Everybody, where invitations are not switched off.
+    /// Everybody, unless invitations are switched off.
     Users,
 }
 
@@ -27,19 +28,19 @@ pub(super) enum Who {
 pub(super) struct Command {
     /// Its node.
     pub(super) node: &'static str,
-    /// What a person reads.
+    /// Its name as displayed.
     pub(super) name: &'static str,
     /// Who may execute it.
     pub(super) who: Who,
-    /// The form that it begins with; without one it is carried out at once.
+    /// Its first form; without one it is carried out at once.
     pub(super) form: Option<Form>,
-    /// The text as it is, for the form's first field; empty if there is none.
+    /// The current text, which prefills the form's first field; empty if there is none.
     pub(super) now: for<'a> fn(&Context<'a>) -> &'a str,
-    /// What is wanted without a form; the sender's bare JID comes with it.
+    /// The action without a form; the argument is the sender's bare JID.
     pub(super) at_once: Option<fn(&Context<'_>, &str) -> Wish>,
-    /// What is wanted by a form.
+    /// The action requested by a form.
     pub(super) read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
-    /// What a completed command tells.
+    /// The result of a completed command.
     pub(super) tell: fn(&Outcome) -> Vec<u8>,
 }
 
@@ -67,12 +68,12 @@ pub(super) const fn at_once(
     Command { node, name, who: Who::Administrators, form: None, now: no_text, at_once: Some(wish), read, tell }
 }
 
-/// A form's fields are empty.
+/// No text to prefill.
 pub(super) fn no_text<'a>(_: &Context<'a>) -> &'a str {
     ""
 }
 
-/// A command that is done tells nothing more.
+/// No result besides completion.
 pub(super) fn nothing(_: &Outcome) -> Vec<u8> {
     Vec::new()
 }

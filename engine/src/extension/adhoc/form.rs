@@ -1,4 +1,4 @@
-//! Data forms of commands (XEP-0004): those that are sent, and what comes back.
+//! Data forms of commands (XEP-0004): those that are sent and those that are submitted.
 
 use minidom::Element;
 
@@ -7,34 +7,34 @@ use crate::orders::Listing;
 
 const NS: &str = "jabber:x:data";
 
-/// A field of a form that is to be filled in.
+/// A field of a form to be filled in.
 #[derive(Debug)]
 pub(super) struct Field {
     /// Its name.
     pub(super) var: &'static str,
     /// Its type (XEP-0004 3.3).
     pub(super) kind: &'static str,
-    /// What a person reads.
+    /// Its label as displayed.
     pub(super) label: &'static str,
-    /// Whether it has to be filled in.
+    /// Whether a value is required.
     pub(super) required: bool,
-    /// What can be chosen, and what a person reads for it; nothing for what is written freely.
+    /// The possible values with their labels; empty for free text.
     pub(super) options: &'static [(&'static str, &'static str)],
 }
 
 impl Field {
-    /// A field that is written freely.
+    /// A field for free text.
     pub(super) const fn new(var: &'static str, kind: &'static str, label: &'static str, required: bool) -> Field {
         Field { var, kind, label, required, options: &[] }
     }
 }
 
-/// A form that is to be filled in.
+/// A form to be filled in.
 #[derive(Debug)]
 pub(super) struct Form {
     /// Its `FORM_TYPE` (XEP-0068).
     pub(super) form_type: &'static str,
-    /// What a person reads above it.
+    /// Its title as displayed.
     pub(super) title: &'static str,
     /// The fields.
     pub(super) fields: &'static [Field],
@@ -54,7 +54,7 @@ fn open(out: &mut Vec<u8>, kind: &str, form_type: &str, title: &str) {
 }
 
 impl Form {
-    /// The form as it is sent, with this text in its first field, if there is any.
+    /// The form as sent, with this text in its first field unless it is empty.
     pub(super) fn write(&self, now: &str) -> Vec<u8> {
         let mut out = Vec::new();
         open(&mut out, "form", self.form_type, self.title);
@@ -83,9 +83,9 @@ impl Form {
         out
     }
 
-    /// Reads what was filled in, within the command's element: fields that the form does not have say nothing (XEP-0004 3.2). A
-    /// form of type `cancel` is taken as submitted (XEP-0050 3.5). None for another form, a field that comes twice, and one that
-    /// is required and is not there.
+    /// Reads the submitted form in the command's element. Unknown fields are ignored (XEP-0004
+    /// 3.2). A form of type `cancel` is treated as submitted (XEP-0050 3.5). `None` for another
+    /// form, a duplicate field, or a missing required one.
     pub(super) fn read(&self, command: &Element) -> Option<Filled> {
         let form = command.get_child("x", NS)?;
         if !matches!(form.attr("type"), Some("submit" | "cancel")) {
@@ -113,7 +113,7 @@ impl Form {
     }
 }
 
-/// What a form was filled in with.
+/// The submitted values of a form.
 pub(super) struct Filled(Vec<(&'static str, Vec<String>)>);
 
 impl Filled {
@@ -122,19 +122,19 @@ impl Filled {
         self.0.iter().filter(move |(name, _)| *name == var).flat_map(|(_, values)| values).map(String::as_str)
     }
 
-    /// The one value of a field that is not empty.
+    /// The single non-empty value of a field.
     pub(super) fn one(&self, var: &str) -> Option<&str> {
         let mut values = self.all(var);
         values.next().filter(|value| !value.is_empty() && values.next().is_none())
     }
 
-    /// A text of several lines.
+    /// A text with several lines.
     pub(super) fn lines(&self, var: &str) -> String {
         self.all(var).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// The type of a field in a result, which no form has told before (XEP-0004 3.3).
+/// The type of a field in a result, which no earlier form has declared (XEP-0004 3.3).
 fn kind(var: &str, values: &[String]) -> &'static str {
     match (var.ends_with("jids"), values) {
         (true, _) => "jid-multi",
@@ -143,7 +143,7 @@ fn kind(var: &str, values: &[String]) -> &'static str {
     }
 }
 
-/// Writes fields with their values, of a result or of a row whose fields have been reported.
+/// Writes fields with their values, of a result or of a row whose fields were declared.
 fn fields<'a>(out: &mut Vec<u8>, typed: bool, fields: impl IntoIterator<Item = (&'a str, &'a [String])>) {
     for (var, values) in fields {
         out.extend_from_slice(b"<field");
@@ -166,7 +166,7 @@ pub(super) fn result<'a>(form_type: &str, all: impl IntoIterator<Item = (&'a str
     out
 }
 
-/// Writes a result with rosters (XEP-0133 4.8): the accounts, and the roster of each in the same order.
+/// Writes a result with rosters (XEP-0133 4.8): the accounts, then their rosters in the same order.
 pub(super) fn rosters(form_type: &str, all: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     open(&mut out, "result", form_type, "");
@@ -177,7 +177,8 @@ pub(super) fn rosters(form_type: &str, all: &[(String, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// Writes a result of rows (XEP-0004 3.4). Where to go on, or how many more there are, is a field behind them.
+/// Writes a result of rows (XEP-0004 3.4). A field after them says where to continue or how many
+/// rows remain.
 pub(super) fn rows(form_type: &str, listing: &Listing) -> Vec<u8> {
     let mut out = Vec::new();
     open(&mut out, "result", form_type, "");

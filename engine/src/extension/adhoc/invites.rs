@@ -13,7 +13,7 @@ use crate::limits::{INVITATIONS_INVITER_MAX, INVITATIONS_USER_MAX};
 use crate::orders::{Outcome, Wanted};
 use crate::store::invitation::NewInvitation;
 
-/// The type of the form that an invitation is given in (XEP-0401 11.1).
+/// The type of the form with an invitation (XEP-0401 11.1).
 const INVITATION: &str = "urn:xmpp:invite#invitation";
 
 pub(super) static COMMANDS: &[Command] = &[
@@ -56,7 +56,7 @@ pub(super) static COMMANDS: &[Command] = &[
 fn invite_contact(context: &Context<'_>, sender: &str) -> Wish {
     let decides = context.admin || context.inviter;
     Wish::Invite(NewInvitation {
-        // Where nobody can register by it, it says so (XEP-0401 6.1).
+        // If nobody can register with it, the result says so (XEP-0401 6.1).
         registers: invite::registers(context.server)
             && !context.domains.keeps_outside(sender)
             && (decides || context.invitations == Invitations::Accounts),
@@ -83,7 +83,7 @@ fn create_account(context: &Context<'_>, filled: &Filled) -> Result<Wish, Refusa
     Ok(Wish::Order(Wanted::Invite { local, befriends }))
 }
 
-/// An invitation as its maker gets it.
+/// An invitation as given to its issuer.
 pub(super) fn form(links: &Links) -> Vec<u8> {
     let until = datetime::text(links.until_s.saturating_mul(1_000_000), Precision::Seconds);
     let page = links.page.iter().map(|page| ("landing-url", vec![page.clone()]));

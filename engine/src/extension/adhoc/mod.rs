@@ -1,11 +1,12 @@
-//! Ad-hoc commands on the server's domain (XEP-0050): service administration for administrators (XEP-0133).
+//! Ad-hoc commands on the server's domain (XEP-0050): service administration for administrators
+//! (XEP-0133).
 //!
 //! ```text
 //! <command/> ──> form, and a session ──> <command/> with the form ──> Order ──> the host ──> Outcome ──> <command/>
 //! ```
 //!
-//! This folder knows forms and orders. It never knows how an order is carried out: the host does that by the code that also
-//! serves operators.
+//! This folder knows forms and orders. It never knows how an order is carried out: the host does
+//! that with the code that also serves operators.
 
 pub mod act;
 mod admin;
@@ -69,7 +70,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
     administration.chain(own)
 }
 
-/// Whether a command is there: some are of an extension that may be switched off.
+/// Whether a command exists: some belong to an extension that may be switched off.
 fn is_there(command: &Command, context: &Context<'_>) -> bool {
     !matches!(command.who, Who::Users | Who::Inviters) || invite::is_on(context.server)
 }
@@ -83,7 +84,7 @@ fn may(who: Who, context: &Context<'_>) -> bool {
     }
 }
 
-/// Which errors there are beside the defined conditions (XEP-0050 4.4).
+/// The errors besides the defined conditions (XEP-0050 4.4).
 const fn wrong(name: &'static str) -> Refusal {
     let app = AppError { name, xmlns: NS, kind: ErrorType::Modify, detail: Detail::Nothing };
     Refusal { condition: Condition::BadRequest, held: None, app: Some(app) }
@@ -99,7 +100,7 @@ const SESSION_EXPIRED: Refusal = Refusal {
     app: Some(AppError { name: "session-expired", xmlns: NS, kind: ErrorType::Cancel, detail: Detail::Nothing }),
 };
 
-/// Longest name of a session that is looked for, in bytes: those that the server gives are shorter.
+/// Limit of a session id's length in bytes: the server's own ids are shorter.
 const SESSIONID_BYTES_MAX: usize = 64;
 
 fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
@@ -170,27 +171,27 @@ fn close(mut out: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The answer with which a session begins: the form that is to be filled in (XEP-0050 2.4.2).
+/// The answer that starts a session: the form to be filled in (XEP-0050 2.4.2).
 pub fn begun(node: &str, id: &str, form: &[u8]) -> Vec<u8> {
     let mut out = open(node, id, "executing");
     out.extend_from_slice(b"<actions execute='complete'><complete/></actions>");
     close(out, form)
 }
 
-/// The answer with which an invitation is given (XEP-0401 6.1).
+/// The answer with an invitation (XEP-0401 6.1).
 pub fn invited(node: &str, id: &str, links: &Links) -> Vec<u8> {
     close(open(node, id, "completed"), &invites::form(links))
 }
 
-/// The answer to who cancels (XEP-0050 2.4.4).
+/// The answer to a cancellation (XEP-0050 2.4.4).
 pub fn canceled(node: &str, id: &str) -> Vec<u8> {
     close(open(node, id, "canceled"), b"")
 }
 
-/// The answer when an order has been carried out, or the error if it was not (XEP-0133 6).
+/// The answer after an order was carried out, or the error if it was not (XEP-0133 6).
 ///
 /// # Errors
-/// The condition for why it was not.
+/// The condition for the failure.
 pub fn completed(node: &str, id: &str, outcome: &Outcome) -> Result<Vec<u8>, Refusal> {
     let payload = match outcome {
         Outcome::Refused { why, .. } => {
@@ -202,7 +203,7 @@ pub fn completed(node: &str, id: &str, outcome: &Outcome) -> Result<Vec<u8>, Ref
                 Why::Internal => Condition::InternalServerError.into(),
             });
         }
-        // XEP-0050 3.5: what completes and fails says so.
+        // XEP-0050 3.5: a note reports a partial failure.
         Outcome::Partly { rest, failed } => {
             let mut payload = note("error", &failed.join("\n"));
             payload.extend(told(node, rest));
@@ -214,7 +215,7 @@ pub fn completed(node: &str, id: &str, outcome: &Outcome) -> Result<Vec<u8>, Ref
     Ok(close(open(node, id, "completed"), &payload))
 }
 
-/// What the command at a node tells of what came of it.
+/// The result of the command at a node.
 fn told(node: &str, outcome: &Outcome) -> Vec<u8> {
     commands().find(|command| command.node == node).map_or_else(Vec::new, |command| (command.tell)(outcome))
 }
@@ -236,7 +237,7 @@ fn serves(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -
             let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'".to_vec();
             xml::attribute(&mut out, "node", NS);
             out.push(b'>');
-            // Everybody sees what they may execute.
+            // Users see the commands that they may execute.
             for command in commands().filter(|command| may(command.who, context)) {
                 out.extend_from_slice(b"<item");
                 for (name, value) in [("jid", request.to), ("node", command.node), ("name", command.name)] {

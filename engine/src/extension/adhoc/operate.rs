@@ -1,4 +1,4 @@
-//! What operators do by `throng ctl`, as far as it can be done from afar: commands of this server's own, for administrators.
+//! The remote part of `throng ctl`: this server's own commands, for administrators.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What users have reported (XEP-0377): commands of this server's own, for administrators.
+//! Reports from users (XEP-0377): this server's own commands, for administrators.
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;

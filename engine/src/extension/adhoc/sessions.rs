@@ -1,15 +1,15 @@
-//! Command sessions (XEP-0050 3.4): from the form that was sent to the one that comes back.
+//! Command sessions (XEP-0050 3.4): from the form that is sent to its submission.
 
 use std::collections::BTreeMap;
 
 use crate::limits::{ADHOC_SESSION_S, ADHOC_SESSIONS_MAX, ADHOC_SESSIONS_USER_MAX};
 use crate::wire::jid::bare_of;
 
-/// The open sessions of a shard's users: [`ADHOC_SESSIONS_MAX`] at most, [`ADHOC_SESSIONS_USER_MAX`] of one user, each for
-/// [`ADHOC_SESSION_S`] seconds.
+/// The open sessions of a shard's users: at most [`ADHOC_SESSIONS_MAX`] in all and
+/// [`ADHOC_SESSIONS_USER_MAX`] per user, each for [`ADHOC_SESSION_S`] seconds.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    /// By bare JID; of each the oldest first.
+    /// By bare JID; the oldest session of each user comes first.
     open: BTreeMap<Box<str>, Vec<Open>>,
     count: usize,
 }
@@ -24,13 +24,14 @@ struct Open {
 }
 
 impl Sessions {
-    /// Whether a session of this name is open between the requester and this node.
+    /// Whether a session with this id is open between the requester and this node.
     pub fn is_open(&self, id: &str, from: &str, node: &str, now_s: u32) -> bool {
         let mut own = self.open.get(bare_of(from)).into_iter().flatten();
         own.any(|open| *open.id == *id && *open.from == *from && open.node == node && open.until_s > now_s)
     }
 
-    /// Opens one. A user's oldest one gives way. False if all users together have as many as there may be.
+    /// Opens a session. It may replace the user's oldest one. False if the limit for all users is
+    /// reached.
     #[must_use]
     pub fn open(&mut self, id: &str, from: &str, node: &'static str, now_s: u32) -> bool {
         if self.count >= ADHOC_SESSIONS_MAX {
@@ -54,7 +55,7 @@ impl Sessions {
         true
     }
 
-    /// Ends one.
+    /// Closes a session.
     pub fn close(&mut self, id: &str, from: &str) {
         let Some(own) = self.open.get_mut(bare_of(from)) else { return };
         self.count -= own.len();

@@ -1,4 +1,4 @@
-//! Forms that come back.
+//! Tests of submitted forms.
 
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn a_form_is_read_as_it_was_sent_out() {
 }
 
 proptest! {
-    /// Whatever is filled in comes through, and nothing of it is markup.
+    /// Any value is transmitted unchanged and never parsed as markup.
     #[test]
     fn values_come_through(value in "[\t\n -\u{d7ff}]{1,40}") {
         let written = result("t", [("a", vec![value.clone()])]);

@@ -8,10 +8,10 @@ use crate::extension::iq::Refusal;
 use crate::limits::ADHOC_ROWS_MAX;
 use crate::orders::{Outcome, Users, Wanted};
 
-/// Longest place in a list: that of a report has a domain.
+/// Limit of a list position's length in bytes: that of a report includes a domain.
 const PLACE_BYTES_MAX: usize = 1_100;
 
-/// How many of them XEP-0133 4.18 offers.
+/// The list sizes that XEP-0133 4.18 offers.
 const SIZES: &[(&str, &str)] = &[
     ("25", "25"),
     ("50", "50"),
@@ -22,7 +22,7 @@ const SIZES: &[(&str, &str)] = &[
     ("none", "As many as there may be"),
 ];
 
-/// What a list may be asked for.
+/// The fields that select a page of a list.
 const PAGE: &[Field] = &[
     Field { options: SIZES, ..Field::new("max_items", "list-single", "Maximum number to look at, up to 200", false) },
     Field::new("after", "text-single", "Go on after this place, as the list before has named it", false),
@@ -119,7 +119,7 @@ fn list(filled: &Filled, of: Users) -> Result<Wish, Refusal> {
     Ok(Wish::Order(Wanted::List { of, after, most }))
 }
 
-/// Which page of a list is wanted: behind which place, and how many rows at most.
+/// The requested page of a list: the position after which it starts, and the limit of rows.
 pub(super) fn page(filled: &Filled, rows_max: usize) -> Result<(Option<Box<str>>, usize), Refusal> {
     let most = match filled.one("max_items") {
         None | Some("none") => rows_max,

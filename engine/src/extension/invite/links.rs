@@ -1,25 +1,27 @@
-//! What an invitation is handed on as: an `xmpp:` address, and the address of a page for who has no client yet (XEP-0401 5.2).
+//! The links of an invitation: an `xmpp:` URI, and the URL of a web page for recipients without a
+//! client (XEP-0401 5.2).
 
 use crate::store::invitation::Invitation;
 
-/// An invitation as its maker gets it.
+/// An invitation as given to its issuer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Links {
-    /// The address (RFC 5122, XEP-0401 6).
+    /// The URI (RFC 5122, XEP-0401 6).
     pub uri: String,
-    /// The address of the page, if the operator has one.
+    /// The URL of the page, if the operator has configured one.
     pub page: Option<String>,
-    /// When the invitation ends, seconds since the Unix epoch.
+    /// When the invitation expires, seconds since the Unix epoch.
     pub until_s: u64,
 }
 
-/// What stands for the token in the operator's address of a page.
+/// The placeholder for the token in the operator's URL of a page.
 pub const TOKEN: &str = "{token}";
 
-/// What stands there for the invitation's own address, without `xmpp:`.
+/// The placeholder there for the invitation's URI without `xmpp:`.
 pub const URI: &str = "{uri}";
 
-/// Appends a part of an address: what is not unreserved is written by its bytes (RFC 3986 2.1).
+/// Appends a part of a URI; all characters except unreserved ones are percent-encoded (RFC 3986
+/// 2.1).
 fn escape(out: &mut String, part: &str) {
     for byte in part.bytes() {
         match byte {
@@ -48,9 +50,9 @@ fn escaped_jid(jid: &str) -> String {
 }
 
 impl Links {
-    /// Those of an invitation that this actor keeps. `page` is the operator's address.
+    /// The links of an invitation stored by this actor. `page` is the operator's URL.
     pub fn of(actor: &str, invitation: &Invitation, token: &str, page: Option<&str>) -> Links {
-        // Who is to become a contact is in the address where it is who keeps it (XEP-0401 6.1, 6.4).
+        // If the inviter becomes a contact, the URI has the inviter's address (XEP-0401 6.1, 6.4).
         let own = match invitation.befriends && !invitation.is_named && actor.contains('@') {
             true if invitation.registers => format!("{}?roster;preauth={token};ibr=y", escaped_jid(actor)),
             true => format!("{}?roster;preauth={token}", escaped_jid(actor)),

@@ -1,13 +1,13 @@
-//! What the operator lets users invite to.
+//! Which invitations the operator permits.
 
-/// What users may invite to (XEP-0401 6.1).
+/// The invitations that users may issue (XEP-0401 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Invitations {
-    /// Nothing.
+    /// None.
     Off,
-    /// To become a contact.
+    /// To become a contact of the inviter.
     #[default]
     Contacts,
-    /// And to register an account here.
+    /// Also to register an account.
     Accounts,
 }

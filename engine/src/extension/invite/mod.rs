@@ -1,7 +1,9 @@
-//! Invitations: a token by which somebody comes onto the server (XEP-0445), or becomes a user's contact (XEP-0379), or both (XEP-0401).
+//! Invitations: a token with which somebody can register an account (XEP-0445), become a user's
+//! contact (XEP-0379), or both (XEP-0401).
 //!
-//! This folder knows tokens, addresses and requests. Which invitations there are, and how often one can be used, the actor's home knows
-//! ([`store::invitation`](crate::store::invitation)); the commands that make them are among the other commands ([`super::adhoc`]).
+//! This folder knows tokens, addresses and requests. The actor's home knows which invitations exist
+//! and how often each can be used ([`store::invitation`](crate::store::invitation)); the commands
+//! that create them are with the other commands ([`super::adhoc`]).
 
 pub mod links;
 pub mod may;
@@ -12,7 +14,7 @@ use super::hook::{Extension, Xep};
 use super::iq::ServerFacts;
 use super::xml;
 
-/// The namespace of a token that is shown (XEP-0379, XEP-0445 4).
+/// The namespace of a presented token (XEP-0379, XEP-0445 4).
 pub const NS: &str = "urn:xmpp:pars:0";
 
 /// The stream feature (XEP-0445 3).
@@ -42,7 +44,7 @@ pub fn registers(server: &ServerFacts) -> bool {
     server.registration && is_on(server)
 }
 
-/// The token that a payload shows, if that is what it is: empty if there is none in it.
+/// The token that a payload presents; empty if the element has none. `None` for another payload.
 pub fn shown(payload: &[u8]) -> Option<String> {
     if memchr::memmem::find(payload, NS.as_bytes()).is_none() || xml::is_dense(payload) {
         return None;
@@ -51,7 +53,7 @@ pub fn shown(payload: &[u8]) -> Option<String> {
     element.is("preauth", NS).then(|| element.attr("token").unwrap_or_default().to_owned())
 }
 
-/// The token that comes with a request for a subscription (XEP-0379 3.4), if there is one.
+/// The token in a subscription request (XEP-0379 3.4), if there is one.
 pub fn with_request(presence: &[u8]) -> Option<String> {
     if memchr::memmem::find(presence, NS.as_bytes()).is_none() || xml::is_dense(presence) {
         return None;

@@ -1,7 +1,9 @@
-//! Names that nobody may register, because others would take their holder for somebody else (RFC 2142), and names that look like them.
+//! Names that nobody may register because their holders could pass for officials (RFC 2142), and
+//! names that look like them.
 
-/// What a name looks like, for whoever reads it quickly. No complete table of characters that look alike (UTS 39 has thousands): digits,
-/// separators, and letters of other scripts that are drawn like those of Latin.
+/// A name reduced to what a quick reader sees. This is not a complete table of confusable
+/// characters (UTS 39 has thousands): it covers digits, separators, and letters of other scripts
+/// that are drawn like Latin ones.
 fn looks(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| !matches!(c, '.' | '-' | '_')).map(|c| match c {
         '0' | '\u{3bf}' | '\u{43e}' => 'o',
@@ -31,29 +33,29 @@ pub fn is_reserved(reserved: &[Box<str>], local: &str) -> bool {
     reserved.iter().any(|name| **name == *local || looks(name).eq(looks(local)))
 }
 
-/// Names that the operator and administrators alone can give away: an account of one of `admins` or `inviters` has more rights than
-/// others, and one of a reserved name is taken for the operator's.
+/// Names that only the operator and administrators can assign: an account in `admins` or `inviters`
+/// has more rights than others, and one with a reserved name could pass for the operator's.
 #[derive(Clone, Copy, Debug)]
 pub struct Withheld<'a> {
     /// Bare JIDs of administrators.
     pub admins: &'a [Box<str>],
-    /// Bare JIDs of those who may invite to accounts beside them.
+    /// Bare JIDs of further users who may issue invitations to accounts.
     pub inviters: &'a [Box<str>],
     /// Localparts, normalised.
     pub reserved: &'a [Box<str>],
 }
 
-/// Why a name is withheld.
+/// The reason why a name is withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its account has rights that others have not.
+    /// Its account has special rights.
     Rights,
-    /// It is reserved, or looks like a name that is.
+    /// It is reserved, or looks like a reserved name.
     Reserved,
 }
 
 impl Withheld<'_> {
-    /// Whether an account's name, a normalised bare JID, is one of them.
+    /// Why an account's name, a normalised bare JID, is withheld; `None` if it is not.
     pub fn why(&self, account: &str) -> Option<Why> {
         let has_rights = |names: &[Box<str>]| names.iter().any(|name| **name == *account);
         if has_rights(self.admins) || has_rights(self.inviters) {
@@ -63,12 +65,13 @@ impl Withheld<'_> {
         is_reserved(self.reserved, local).then_some(Why::Reserved)
     }
 
-    /// Whether somebody gives them away: an administrator by its bare JID, or the operator, who has none.
+    /// Whether this inviter may assign such names: an administrator by bare JID, or the operator,
+    /// who has none.
     pub fn gives(&self, inviter: &str) -> bool {
         inviter.is_empty() || self.admins.iter().any(|admin| **admin == *inviter)
     }
 
-    /// Whether somebody may invite to an account's name.
+    /// Whether this inviter may issue an invitation for an account's name.
     pub fn may_invite(&self, inviter: &str, account: &str) -> bool {
         self.gives(inviter) || self.why(account).is_none()
     }

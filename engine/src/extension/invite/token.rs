@@ -1,17 +1,18 @@
-//! Tokens: 128 random bits, and whose home knows of them.
+//! Tokens: 128 random bits, and the home that knows them.
 //!
-//! A client shows a token before there is anything else to tell where it belongs (XEP-0445 4). So it names the actor that keeps it: behind
-//! the random part stands the localpart, none if it is the domain. Both are base 32 in lower case (RFC 4648 6), without padding: letters
-//! and digits only, as XEP-0401 6.1 would have it.
+//! A client presents a token before anything else shows where it belongs (XEP-0445 4). Therefore
+//! the token names the actor that stores it: the localpart follows the random part, or nothing if
+//! the actor is the domain. Both are in lower-case base 32 (RFC 4648 6) without padding: letters
+//! and digits only, as XEP-0401 6.1 recommends.
 
 use crate::limits::{INVITATION_TOKEN_BYTES, JID_PART_BYTES_MAX};
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Characters of the random part.
+/// Length of the random part in characters.
 const RANDOM_CHARS: usize = (INVITATION_TOKEN_BYTES * 8).div_ceil(5);
 
-/// Longest token.
+/// Maximum length of a token in characters.
 pub const TOKEN_CHARS_MAX: usize = RANDOM_CHARS + (JID_PART_BYTES_MAX * 8).div_ceil(5);
 
 fn encode(bytes: &[u8], out: &mut String) {
@@ -29,7 +30,7 @@ fn encode(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Reads what [`encode`] writes, and nothing else: each token is written in one way.
+/// Decodes what [`encode`] writes and nothing else: every token has exactly one form.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let (mut out, mut held, mut bits) = (Vec::with_capacity(text.len() * 5 / 8), 0_u32, 0);
     for digit in text.bytes() {
@@ -54,8 +55,8 @@ pub fn make(random: [u8; INVITATION_TOKEN_BYTES], actor: &str) -> String {
     token
 }
 
-/// The actor of a domain whose home knows a token; `None` if it cannot be one. The localpart is not normalised anew: only what was
-/// made here is found.
+/// The actor of a domain whose home knows a token; `None` if it is not a token. The localpart is
+/// not normalised again: only tokens issued here are found.
 pub fn actor(token: &str, domain: &str) -> Option<String> {
     if token.len() > TOKEN_CHARS_MAX || !token.is_ascii() {
         return None;
@@ -85,7 +86,7 @@ mod tests {
         for bad in ["", "a", "77777777777777777777777777", "7777777777777777777777777A", "é", &"a".repeat(1 << 12)] {
             assert_eq!(actor(bad, "x"), None, "{bad}");
         }
-        // What cannot be a localpart leads to no other actor.
+        // Bytes that cannot be a localpart lead to no other actor.
         assert_eq!(actor(&make([1; INVITATION_TOKEN_BYTES], "a/b@x"), "x"), None);
     }
 
