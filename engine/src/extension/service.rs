@@ -1,4 +1,5 @@
-//! What an operator says of services outside XMPP, of which [`services`](super::services) tells clients.
+//! The operator's description of services outside XMPP, which [`services`](super::services) offers
+//! to clients.
 
 use crate::wire::jid::normalise_domain;
 use std::fmt;
@@ -6,14 +7,14 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What clients are told of services outside XMPP.
+/// The services outside XMPP that are offered to clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Services {
     /// The services.
     pub list: Arc<[Service]>,
-    /// What the TURN servers share with this one; without it no credentials are given.
+    /// The secret shared with the TURN servers; without it no credentials are issued.
     pub secret: Option<SharedSecret>,
-    /// How long credentials last, in seconds.
+    /// Lifetime of credentials in seconds.
     pub lifetime_s: u32,
 }
 
@@ -22,13 +23,13 @@ pub struct Services {
 pub struct SharedSecret(pub Arc<str>);
 
 impl fmt::Debug for SharedSecret {
-    /// A log does not get to see it.
+    /// It must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SharedSecret")
     }
 }
 
-/// What kind of service it is, by the registry of XEP-0215 8.2 and the schemes of RFC 7064 and RFC 7065.
+/// The kind of service, by the registry of XEP-0215 8.2 and the schemes of RFC 7064 and RFC 7065.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceKind {
     /// STUN (RFC 5389).
@@ -44,7 +45,7 @@ pub enum ServiceKind {
 impl ServiceKind {
     const ALL: [ServiceKind; 4] = [ServiceKind::Stun, ServiceKind::Stuns, ServiceKind::Turn, ServiceKind::Turns];
 
-    /// Its name in the registry, which is the scheme of its URI.
+    /// Its name in the registry, which is also its URI scheme.
     pub const fn name(self) -> &'static str {
         match self {
             ServiceKind::Stun => "stun",
@@ -64,23 +65,25 @@ impl ServiceKind {
     }
 }
 
-/// One service: `turn:relay.example.org:3478?transport=udp` (RFC 7065; for STUN RFC 7064, with the same `transport`).
+/// One service: `turn:relay.example.org:3478?transport=udp` (RFC 7065; for STUN RFC 7064, with the
+/// same `transport`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// What it is.
+    /// Its kind.
     pub kind: ServiceKind,
-    /// Domain name or IP address; one of IPv6 without brackets.
+    /// Domain name or IP address; an IPv6 address has no brackets.
     pub host: Box<str>,
     /// Its port.
     pub port: u16,
-    /// Whether it is reached by TCP, not UDP.
+    /// Whether its transport is TCP, not UDP.
     pub tcp: bool,
 }
 
 impl FromStr for Service {
     type Err = ();
 
-    /// Reads the URI. Without port and transport they are 3478 and UDP; for `stuns` and `turns` 5349 and TCP.
+    /// Parses the URI. The default port and transport are 3478 and UDP; for `stuns` and `turns`
+    /// 5349 and TCP.
     fn from_str(text: &str) -> Result<Service, ()> {
         let (scheme, rest) = text.split_once(':').ok_or(())?;
         let kind = ServiceKind::ALL.into_iter().find(|kind| kind.name() == scheme).ok_or(())?;
@@ -119,7 +122,7 @@ impl fmt::Display for Service {
 }
 
 impl Service {
-    /// Its transport as it is written.
+    /// The name of its transport.
     pub const fn transport(&self) -> &'static str {
         if self.tcp { "tcp" } else { "udp" }
     }

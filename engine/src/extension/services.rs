@@ -1,8 +1,10 @@
-//! External Service Discovery (XEP-0215): the STUN and TURN servers that clients need for calls, with credentials that last a while.
+//! External Service Discovery (XEP-0215): the STUN and TURN servers that clients need for calls,
+//! with temporary credentials.
 //!
-//! The credentials are those of a TURN server that shares a secret with this one ("A REST API for access to TURN services",
-//! draft-uberti-behave-turn-rest-00; coturn's `use-auth-secret`): the user name begins with the second in which they expire, and
-//! the password is its HMAC-SHA-1. Neither server has to ask the other.
+//! The credentials are those of a TURN server that shares a secret with this one ("A REST API for
+//! access to TURN services", draft-uberti-behave-turn-rest-00; coturn's `use-auth-secret`): the
+//! user name begins with the second in which they expire, and the password is its HMAC-SHA-1. The
+//! servers do not have to communicate.
 
 use super::datetime::{self, Precision};
 use super::hook::{Extension, Xep};
@@ -16,7 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 
 const NS: &str = "urn:xmpp:extdisco:2";
 
-/// All services, or those of a type (XEP-0215 3.1, 3.2). Updates are not pushed: what is told changes at a start only.
+/// All services, or those of a type (XEP-0215 3.1, 3.2). Updates are not pushed: the list changes
+/// only at a restart.
 const SERVICES: Feature = Feature {
     namespace: NS,
     name: "services",
@@ -64,8 +67,9 @@ struct Credentials {
 }
 
 impl Credentials {
-    /// New ones for an account. The relay, and whoever listens to a client on its way there, reads the user name: it holds no JID, but
-    /// the beginning of its HMAC-SHA-256, by which the operator can tell who used the relay.
+    /// New credentials for an account. The relay and an eavesdropper on the client's path to it can
+    /// read the user name. Therefore it has no JID, but a prefix of its HMAC-SHA-256, by which the
+    /// operator can identify the user.
     fn of(server: &ServerFacts, now_us: u64, account: &str) -> Option<Credentials> {
         let secret = server.services.secret.as_ref()?.0.as_bytes();
         let expires_s = now_us / 1_000_000 + u64::from(server.services.lifetime_s);
@@ -110,7 +114,7 @@ fn credentials(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
             && port.is_none_or(|port| port.parse() == Ok(service.port))
     };
     let mut found = context.server.services.list.iter().filter(is_it).peekable();
-    // XEP-0215 3.3: no such service, or none that it has credentials for.
+    // XEP-0215 3.3: there is no such service, or it has no credentials.
     if credentials.is_none() || found.peek().is_none() {
         return Step::Error(Condition::ItemNotFound.into());
     }
@@ -128,7 +132,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Computed with `printf '%s' NAME | openssl dgst -sha1 -hmac SECRET -binary | base64`, as coturn does.
+    /// Computed with `printf '%s' NAME | openssl dgst -sha1 -hmac SECRET -binary | base64`, as
+    /// coturn does.
     #[test]
     fn credentials_are_those_that_a_relay_computes() {
         let secret = Some(SharedSecret("a secret of the relay".into()));

@@ -1,5 +1,6 @@
-//! SOCKS5 Bytestreams (XEP-0065): where the proxy is, and who may begin a bytestream through it. The bytes are the server's (`throng`'s
-//! `bytestreams`), which is told of an activation and says what came of it ([`Activation`], [`Activated`]).
+//! SOCKS5 Bytestreams (XEP-0065): the address of the proxy, and who may activate a bytestream
+//! through it. The server relays the bytes (`throng`'s `bytestreams`); it receives an activation
+//! and returns the outcome ([`Activation`], [`Activated`]).
 
 pub mod stream;
 
@@ -15,7 +16,7 @@ pub use stream::{Activated, Activation, StreamHash, StreamHost, stream_hash};
 
 const NS: &str = "http://jabber.org/protocol/bytestreams";
 
-/// The address (XEP-0065 4), and the beginning of a bytestream (6.3.5).
+/// The address (XEP-0065 4), and the activation of a bytestream (6.3.5).
 const QUERY: Feature = Feature {
     namespace: NS,
     name: "query",
@@ -65,7 +66,7 @@ fn address(host: &Arc<StreamHost>, service: &str) -> Step {
 fn activate(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let query = xml::parse(request.payload);
     let asked = query.as_ref().and_then(|query| {
-        // There is one, and nothing beside it (XEP-0065 9.1).
+        // Exactly one child (XEP-0065 9.1).
         let mut children = query.children();
         let (activate, None) = (children.next()?, children.next()) else { return None };
         let sid = query.attr("sid").filter(|sid| !sid.is_empty())?;
@@ -73,7 +74,7 @@ fn activate(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     });
     let Some((sid, target)) = asked else { return Step::Error(Condition::BadRequest.into()) };
     if query.as_ref().and_then(|query| query.attr("mode")).is_some_and(|mode| mode != "tcp") {
-        // XEP-0065 8: datagrams are optional, and not offered.
+        // XEP-0065 8: datagrams are optional and not supported.
         return Step::Error(Condition::FeatureNotImplemented.into());
     }
     let Some(target) = (context.jid)(target.trim()) else { return Step::Error(Condition::JidMalformed.into()) };
@@ -81,14 +82,14 @@ fn activate(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::Activate(Activation { user, stream: stream_hash(sid, request.from, &target) })
 }
 
-/// What the requester is answered: an empty result, or why there is none (XEP-0065 6.3.5).
+/// The answer to the requester: an empty result or the reason for the failure (XEP-0065 6.3.5).
 ///
 /// # Errors
-/// The answer is an error.
+/// The outcome is a failure.
 pub fn outcome(activated: Activated) -> Result<(), Refusal> {
     Err(match activated {
         Activated::Done => return Ok(()),
-        // Whether the requester is another one or the hash: from the hash alone it cannot be told.
+        // Either the requester or the hash differs: the hash alone does not show which.
         Activated::Unknown => Condition::ItemNotFound.into(),
         Activated::Alone => Condition::NotAllowed.into(),
         Activated::TooMany => Limit::Bytestreams.into(),

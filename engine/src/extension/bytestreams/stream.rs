@@ -1,44 +1,47 @@
-//! What names a bytestream (XEP-0065), and what may come of it: the closed types between the extension, the shard and its host.
+//! The identity of a bytestream (XEP-0065), and the outcomes of its activation: the closed types
+//! between the extension, the shard and its host.
 
 use crate::store::hash::HashKind;
 
-/// Where clients reach the proxy by SOCKS5.
+/// The address at which clients reach the proxy by SOCKS5.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamHost {
-    /// A domain name, or an IP address; one of IPv6 without brackets (RFC 5952).
+    /// A domain name or an IP address; an IPv6 address has no brackets (RFC 5952).
     pub host: Box<str>,
-    /// A port of TCP.
+    /// A TCP port.
     pub port: u16,
 }
 
-/// A bytestream as the proxy knows it: the SHA-1 of its id, its requester and its target (XEP-0065 6.3.2).
+/// A bytestream as the proxy knows it: the SHA-1 of its id, its requester and its target (XEP-0065
+/// 6.3.2).
 pub type StreamHash = [u8; 20];
 
-/// Somebody wants a bytestream to begin.
+/// A request to activate a bytestream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Activation {
     /// Bare JID of the requester: a user of this server.
     pub user: Box<str>,
-    /// Which bytestream.
+    /// The bytestream.
     pub stream: StreamHash,
 }
 
-/// What came of an activation (XEP-0065 6.3.5).
+/// The outcome of an activation (XEP-0065 6.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activated {
     /// Bytes are relayed.
     Done,
-    /// Nobody has connected for it: the requester or the target is another one, or the id.
+    /// Nobody has connected for it: the requester, the target or the id differs.
     Unknown,
     /// One party has connected.
     Alone,
-    /// The requester, or all together, have as many bytestreams as they may.
+    /// The limit of bytestreams of the requester, or of all users, is reached.
     TooMany,
     /// The proxy does not work.
     Failed,
 }
 
-/// By what both parties name a bytestream to the proxy (XEP-0065 6.3.2). The addresses are normalised.
+/// The hash by which both parties name a bytestream to the proxy (XEP-0065 6.3.2). The addresses
+/// are normalised.
 pub fn stream_hash(sid: &str, requester: &str, target: &str) -> StreamHash {
     let hash = HashKind::Sha1.digest(&[sid.as_bytes(), requester.as_bytes(), target.as_bytes()]);
     *hash.as_bytes().first_chunk().expect("20 bytes")

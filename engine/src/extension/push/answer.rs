@@ -1,4 +1,4 @@
-//! What a service has answered, and what follows for its registration (XEP-0357 7.1).
+//! A service's answer, and its effect on the registration (XEP-0357 7.1).
 
 use super::super::change::{Change, Dropped};
 use super::super::iq::{Condition, Step};
@@ -8,19 +8,20 @@ use crate::store::{Found, Query};
 use crate::wire::Element;
 use crate::wire::error::NS_STANZAS;
 
-/// The answer to a publication.
+/// The outcome of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has taken it.
+    /// The service has accepted it.
     Took,
-    /// It may take the next one: what it has said, or nothing at all.
+    /// The service may accept the next one: its error, or `None` if it did not answer.
     Later(Option<Condition>),
-    /// It takes no more.
+    /// The service accepts no more.
     Never(Condition),
 }
 
 impl Outcome {
-    /// What an answer says. An error of type `wait`, and those that are of the way and not of the node, may pass.
+    /// The outcome in an answer. Errors of type `wait`, and those about the route rather than the
+    /// node, may be temporary.
     pub fn of(answer: &Element<'_>) -> Outcome {
         if answer.kind().as_deref() != Some("error") {
             return Outcome::Took;
@@ -38,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// How the log names it.
+    /// Its name in the log.
     pub fn reason(self) -> &'static str {
         match self {
             Outcome::Took => "",
@@ -48,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// Whether a condition is of a service that is not there, or has trouble, whatever its node.
+/// Whether a condition means that the service is absent or in trouble, whatever its node.
 fn passes(condition: Condition) -> bool {
     matches!(
         condition,
@@ -62,25 +63,25 @@ fn passes(condition: Condition) -> bool {
     )
 }
 
-/// Notes an outcome in the row of a user's registrations, at this second since the Unix epoch.
+/// Records an outcome in the row of a user's registrations, at this second since the Unix epoch.
 pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) -> (Vec<Query>, extension::Pending) {
     let noted = Noted { jid: jid.into(), node: node.into(), outcome, now_s };
     (vec![query(account)], Pending::Note(noted).into())
 }
 
-/// What has come of a publication.
+/// The outcome of a publication, to be recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Noted {
-    /// The service, and its node.
+    /// The service and its node.
     jid: Box<str>,
     node: Box<str>,
     outcome: Outcome,
-    /// When, seconds since the Unix epoch.
+    /// Time of the outcome, seconds since the Unix epoch.
     now_s: u64,
 }
 
 impl Noted {
-    /// The registrations are read.
+    /// Continues with the registrations.
     pub(super) fn go_on(self, rows: &[Found]) -> Step {
         let Noted { jid, node, outcome, now_s } = self;
         let before = found(rows).unwrap_or_default();

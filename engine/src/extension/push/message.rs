@@ -1,10 +1,10 @@
-//! Which messages a device is woken for, and what may be told of them.
+//! Which messages wake a device, and what may be sent about them.
 
 use crate::limits::{PUSH_BODY_BYTES_MAX, beginning};
 use crate::wire::{Element, Event};
 
-/// Whether somebody wants to see a message at once: not one that says only how far others have read, or that they write. Its text may
-/// be encrypted, so what is not known counts.
+/// Whether a message deserves immediate attention: not if it only reports read positions or typing.
+/// Its text may be encrypted, so unknown elements count.
 pub fn matters(message: &Element<'_>) -> bool {
     let (mut silent, mut other) = (false, false);
     for child in message.children() {
@@ -12,7 +12,7 @@ pub fn matters(message: &Element<'_>) -> bool {
             ("urn:xmpp:receipts", "received")
             | ("urn:xmpp:chat-markers:0", "received" | "displayed" | "acknowledged")
             | ("http://jabber.org/protocol/chatstates", _) => silent = true,
-            // They come along with both.
+            // These accompany both.
             ("urn:xmpp:hints" | "urn:xmpp:sid:0" | "urn:xmpp:receipts" | "urn:xmpp:chat-markers:0", _) => {}
             (_, "thread") => {}
             _ => other = true,

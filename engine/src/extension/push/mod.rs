@@ -1,8 +1,10 @@
-//! Push Notifications (XEP-0357): clients name services that wake their devices, and the server tells these that messages wait.
+//! Push Notifications (XEP-0357): clients register services that wake their devices, and the server
+//! notifies these services of waiting messages.
 //!
-//! A user's registrations are one row. It is read when a message comes that one of the devices may have to be woken for; in memory
-//! there is a mark on the user's sessions, or a note beside the account, that says that there is a row. When a service is told, how
-//! often, and who is spared, the shard decides (`requests::push`).
+//! A user's registrations are one row. It is read when a message arrives for which a device may
+//! have to be woken; in memory a mark on the user's sessions, or a note on the account, records
+//! that there is a row. The shard decides when and how often a service is notified, and which
+//! devices are skipped (`requests::push`).
 
 pub mod answer;
 pub mod message;
@@ -47,7 +49,7 @@ const ENABLE: Feature = Feature {
     offered: always,
     asks_roster: false,
     server_vars: &[],
-    // XEP-0357 4.1: the account says so.
+    // XEP-0357 4.1: advertised by the account.
     account_vars: &[NS],
     handle: enable,
 };
@@ -65,7 +67,7 @@ impl Note for Registered {
     }
 }
 
-/// The note of a user who has registrations.
+/// The note of a user with registrations.
 pub fn registered() -> Box<dyn Note> {
     Box::new(Registered)
 }
@@ -74,17 +76,17 @@ fn load(row: &[u8]) -> Option<Box<dyn Note>> {
     Registrations::read(row).filter(|all| !all.is_empty()).map(|_| registered())
 }
 
-/// By which a registration remembers the device that has made it: a hash of its resource.
+/// The identity of a registering device: a hash of its resource.
 pub fn device(resource: &str) -> u64 {
     id::hash(resource.as_bytes())
 }
 
-/// The question for a user's registrations.
+/// The query for a user's registrations.
 pub fn query(account: &str) -> Query {
     private::get(account, &private::own_key(NAME))
 }
 
-/// What [`query`] has found; none if the row cannot be read.
+/// Decodes the result of [`query`]; `None` if the row is unreadable.
 fn found(found: &[Found]) -> Option<Registrations> {
     match found.first() {
         Some(Found::Value(None)) => Some(Registrations::default()),
@@ -93,21 +95,21 @@ fn found(found: &[Found]) -> Option<Registrations> {
     }
 }
 
-/// What follows when a user's registrations are these from now on.
+/// The changes that replace a user's registrations.
 fn written(all: &Registrations) -> Vec<Change> {
     vec![Change::Record(all.row()), Change::MarkAll(!all.is_empty())]
 }
 
-/// The user's registrations are read.
+/// Waits for the user's registrations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pending {
-    /// This one is added.
+    /// Adds this one.
     Put(Registration),
-    /// Those of a service are removed, or the one of this node.
+    /// Removes those of a service, or the one of this node.
     Remove { jid: Box<str>, node: Option<Box<str>> },
-    /// The shard wants them.
+    /// Returns them to the shard.
     Look,
-    /// A service has answered.
+    /// Records a service's answer.
     Note(answer::Noted),
 }
 
@@ -125,7 +127,7 @@ impl Pending {
     }
 }
 
-/// Changes the registrations of who asks.
+/// Changes the registrations of the requester.
 fn change(request: &IqRequest<'_>, change: Pending) -> Step {
     Step::InTurn(vec![query(request.account)], change.into())
 }
@@ -137,7 +139,7 @@ fn changed(rows: &[Found], change: impl FnOnce(&mut Registrations)) -> Step {
     Step::Change(if all == before { Vec::new() } else { written(&all) }, Vec::new())
 }
 
-/// Reads a user's registrations for the shard, which goes on with [`Change::Registered`].
+/// Reads a user's registrations for the shard, which continues with [`Change::Registered`].
 pub fn look(account: &str) -> (Vec<Query>, super::Pending) {
     (vec![query(account)], Pending::Look.into())
 }
@@ -153,12 +155,12 @@ fn named(context: &Context<'_>, element: &Element) -> Result<(Box<str>, Option<B
     Ok((jid, node.map(Into::into)))
 }
 
-/// Why a service cannot be reached, if that is known before anything is sent.
+/// Why a service is unreachable, if that is known before sending.
 fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
     let jid = JidRef::from_normalised(jid);
     match context.domains.of(jid.as_str()) {
         None => Some(Condition::RemoteServerNotFound),
-        // This server is none.
+        // This server is not a push service.
         Some((_, ActorKind::Users)) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
         Some((_, ActorKind::Component)) => None,
         Some((_, ActorKind::Service(Service::Upload | Service::Bytestreams | Service::PubSub))) => {
@@ -192,7 +194,7 @@ fn registration(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Regist
     Ok(Registration { jid, node: node.unwrap_or_default(), device, options, failures: 0, until_s: 0 })
 }
 
-/// The form that goes along with each publication, as it is sent: fields, their values and nothing else of what was written.
+/// The form that accompanies each publication, as it is sent: only fields and their values.
 fn options(form: &Element) -> Result<Box<[u8]>, Condition> {
     let mut out = format!("<x xmlns='{NS_FORM}' type='submit'>").into_bytes();
     let mut typed = false;

@@ -1,21 +1,21 @@
-//! What a service is told (XEP-0357 7).
+//! The notification to a service (XEP-0357 7).
 
 use super::row::Registration;
 use super::{NS, NS_FORM};
 use crate::extension::xml;
 
-/// What has happened since the device was last there.
+/// What has happened since the device was last connected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary<'a> {
-    /// Messages that wait.
+    /// Number of waiting messages.
     pub count: u32,
-    /// Who has sent the last one, if that may be told.
+    /// The sender of the last one, if it may be disclosed.
     pub sender: Option<&'a str>,
-    /// Its text, if that may be told.
+    /// Its text, if it may be disclosed.
     pub body: Option<&'a str>,
 }
 
-/// Appends the request with this id, from this domain, to a registration's service.
+/// Appends the request with this id from this domain to a registration's service.
 pub fn write(out: &mut Vec<u8>, id: &str, from: &str, to: &Registration, summary: Summary<'_>) {
     out.extend_from_slice(b"<iq type='set'");
     [("id", id), ("from", from), ("to", &to.jid)].iter().for_each(|(name, value)| xml::attribute(out, name, value));

@@ -1,4 +1,4 @@
-//! A user's registrations as one row: in the order in which they were made or made again.
+//! A user's registrations as one row, in the order in which they were created or renewed.
 //!
 //! ```text
 //! 1 | registration...
@@ -17,18 +17,18 @@ pub struct Registration {
     pub jid: Box<str>,
     /// Its node; empty for none.
     pub node: Box<str>,
-    /// The device that has made it (`push::device`).
+    /// The device that has created it (`push::device`).
     pub device: u64,
-    /// The form that goes along, complete; empty for none.
+    /// The complete form that accompanies publications; empty for none.
     pub options: Box<[u8]>,
-    /// Publications in a row that have failed.
+    /// Number of consecutive failed publications.
     pub failures: u8,
-    /// Nothing is published before this second since the Unix epoch, because of these.
+    /// Nothing is published before this second since the Unix epoch, because of these failures.
     pub until_s: u64,
 }
 
 impl Registration {
-    /// A hash of its JID and node, which tells it from the user's others.
+    /// A hash of its JID and node, which identifies it among the user's registrations.
     pub fn key(&self) -> u64 {
         id::hash(&[self.jid.as_bytes(), &[0], self.node.as_bytes()].concat())
     }
@@ -38,12 +38,12 @@ impl Registration {
     }
 }
 
-/// All registrations of a user, each pair of JID and node once.
+/// All registrations of a user, with unique pairs of JID and node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registrations(Vec<Registration>);
 
 impl Registrations {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -53,8 +53,9 @@ impl Registrations {
         self.0
     }
 
-    /// Puts one in, in the place of an earlier one of its JID and node (XEP-0357 5), whose failures go on counting: they are of the
-    /// service. Of too many, the one goes that was made longest ago: no client can list them to remove one.
+    /// Adds a registration in place of an earlier one with its JID and node (XEP-0357 5). The count
+    /// of failures continues: it belongs to the service. Beyond the limit, the oldest registration
+    /// is dropped: no client can list them to remove one.
     pub fn put(&mut self, mut new: Registration) {
         if let Some(at) = self.0.iter().position(|other| other.is(&new.jid, &new.node)) {
             let old = self.0.remove(at);
@@ -71,14 +72,15 @@ impl Registrations {
         self.0.retain(|other| *other.jid != *jid || node.is_some_and(|node| *other.node != *node));
     }
 
-    /// A publication has reached its service.
+    /// Records a successful publication.
     pub fn worked(&mut self, jid: &str, node: &str) {
         if let Some(of) = self.0.iter_mut().find(|of| of.is(jid, node)) {
             (of.failures, of.until_s) = (0, 0);
         }
     }
 
-    /// A publication has failed, and may work later. Returns whether it was one too many: then the registration is gone.
+    /// Records a failed publication that may succeed later. Returns whether the limit of failures
+    /// is reached: then the registration is removed.
     pub fn failed(&mut self, jid: &str, node: &str, now_s: u64) -> bool {
         let Some(at) = self.0.iter().position(|of| of.is(jid, node)) else { return false };
         let of = &mut self.0[at];
@@ -92,7 +94,7 @@ impl Registrations {
         ends
     }
 
-    /// The row; empty without a registration.
+    /// The row; empty without registrations.
     pub fn row(&self) -> Vec<u8> {
         let mut row = if self.0.is_empty() { Vec::new() } else { vec![FORMAT] };
         for of in &self.0 {
@@ -107,7 +109,7 @@ impl Registrations {
         row
     }
 
-    /// What a row says; none if it cannot be read.
+    /// Decodes a row; `None` if it is unreadable.
     pub fn read(row: &[u8]) -> Option<Registrations> {
         let (&FORMAT, mut rest) = row.split_first()? else { return None };
         let mut all = Vec::new();

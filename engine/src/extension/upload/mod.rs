@@ -1,5 +1,5 @@
-//! HTTP File Upload (XEP-0363): who may upload what, and where. The files themselves are the server's (`throng`'s `upload`), which
-//! shares the key with this extension and nothing else: no slot is stored.
+//! HTTP File Upload (XEP-0363): who may upload what, and where. The server handles the files
+//! (`throng`'s `upload`); it shares only the key with this extension: no slot is stored.
 
 pub mod slot;
 mod used;
@@ -50,7 +50,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// The longest file (XEP-0363 3).
+/// The size limit of files (XEP-0363 3).
 fn forms(server: &ServerFacts, out: &mut Vec<u8>) {
     let Some(upload) = &server.upload else { return };
     out.extend_from_slice(b"<x xmlns='jabber:x:data' type='result'><field var='FORM_TYPE' type='hidden'>");
@@ -60,17 +60,17 @@ fn forms(server: &ServerFacts, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</field></x>");
 }
 
-/// What a user asks for.
+/// A user's request.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     name: Box<str>,
     size: u64,
     content_type: Option<Box<str>>,
-    /// The file is to be gone by then, seconds since the Unix epoch.
+    /// The file is to be deleted by then, seconds since the Unix epoch.
     before_s: Option<u64>,
 }
 
-/// XEP-0363 4, and 5.1 to 5.4: without a purpose it is that of a message.
+/// XEP-0363 4, and 5.1 to 5.4: the default purpose is a message.
 fn read(payload: &[u8]) -> Result<Wanted, Condition> {
     let request = xml::parse(payload).ok_or(Condition::BadRequest)?;
     let size = request.attr("size").and_then(|size| size.parse().ok()).filter(|size| *size > 0);
@@ -115,15 +115,15 @@ fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::InTurn(vec![account, row], pending.into())
 }
 
-/// The account's record is read, and what the user has had before.
+/// Waits for the account's record and the user's usage.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
     /// Bare JID of the user.
     owner: Box<str>,
     wanted: Wanted,
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     now_us: u64,
-    /// A name that was drawn for this slot.
+    /// A random name for this slot.
     fresh: Box<str>,
 }
 
@@ -136,7 +136,7 @@ impl Pending {
     }
 }
 
-/// Gives the slot. `drawn` is the time, and a name that was drawn for this slot.
+/// Issues the slot. `drawn` has the time and a random name for this slot.
 fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, drawn: (u64, &str), found: &[Found]) -> Step {
     let (now_us, fresh) = drawn;
     let [Found::Value(account), Found::Value(row)] = found else {
@@ -168,7 +168,7 @@ fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, drawn: (u64, &str), 
     xml::attribute(&mut out, "xmlns", NS);
     out.extend_from_slice(b"><put");
     xml::attribute(&mut out, "url", &url);
-    // XEP-0363 4: of the three headers that a slot may have, this one.
+    // XEP-0363 4: one of the three headers that a slot may have.
     out.extend_from_slice(b"><header name='Authorization'>Bearer ");
     out.extend_from_slice(slot.token(upload).as_bytes());
     out.extend_from_slice(b"</header></put><get");
@@ -179,14 +179,14 @@ fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, drawn: (u64, &str), 
     Step::Write(batch, out)
 }
 
-/// XEP-0363 6: the file is too large, and how large it may be.
+/// XEP-0363 6: the file is too large, with the limit.
 fn too_large(upload: &Upload) -> Refusal {
     let detail = Detail::MaxFileSize(upload.file_bytes_max);
     let app = AppError { name: "file-too-large", xmlns: NS, kind: ErrorType::Modify, detail };
     Refusal { app: Some(app), ..Condition::NotAcceptable.into() }
 }
 
-/// XEP-0363 6: not now, and when to try again.
+/// XEP-0363 6: not now, with the time to retry.
 fn held(now_us: u64, left_us: u64) -> Refusal {
     let mut stamp = Vec::new();
     datetime::write(&mut stamp, now_us.saturating_add(left_us).next_multiple_of(1_000_000), Precision::Seconds);

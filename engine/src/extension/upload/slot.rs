@@ -1,8 +1,9 @@
-//! Slots (XEP-0363 4): the right to upload one file, as two URLs and a token.
+//! Slots (XEP-0363 4): the permission to upload one file, as two URLs and a token.
 //!
-//! A slot is stored nowhere. The token says what the file is to be, for whom, and until when, and carries a tag that only the holder of
-//! the key can make. So a slot outlives the process that gave it, and whoever shares the key can check it. That it is used once only is
-//! for the keeper of the files: a file that is there is never written again.
+//! A slot is not stored. The token contains the file's properties, the owner and the expiry, with a
+//! tag that only the holder of the key can compute. So a slot outlives the process that issued it,
+//! and every holder of the key can verify it. The file server ensures that a slot is used only
+//! once: an existing file is never overwritten.
 
 use std::fmt;
 
@@ -13,77 +14,77 @@ use crate::limits::{UPLOAD_NAME_BYTES_MAX, UPLOAD_TYPE_BYTES_MAX};
 use crate::store::account::Incarnation;
 use crate::store::hash::{HashKind, Tag};
 
-/// What slots are given by.
+/// The parameters of slots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// The secret of the tags and names. The keeper of the files has the same.
+    /// The secret for tags and names, shared with the file server.
     pub key: [u8; 32],
-    /// Where files are uploaded and downloaded: `https://host:port/`, with a `/` at its end.
+    /// The base URL of uploads and downloads: `https://host:port/`, with a trailing `/`.
     pub url: Box<str>,
-    /// The longest file, bytes.
+    /// Limit of a file's size in bytes.
     pub file_bytes_max: u64,
-    /// Seconds for which a slot may be used (XEP-0363 8: some 300).
+    /// Lifetime of a slot in seconds (XEP-0363 8: about 300).
     pub slot_s: u32,
-    /// Slots of one user that may be used at one time.
+    /// Limit of concurrently valid slots per user.
     pub slots_max: u16,
-    /// Bytes that one user may upload in a day; 0 sets no limit.
+    /// Limit of bytes per user and day; 0 for no limit.
     pub day_bytes: u64,
-    /// Files of these; 0 sets no limit.
+    /// Limit of files per user and day; 0 for no limit.
     pub day_files: u64,
-    /// Seconds for which a file is kept.
+    /// Lifetime of a file in seconds.
     pub keep_s: u32,
 }
 
 impl fmt::Debug for Upload {
-    /// A log does not get to see the key.
+    /// The key must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upload").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-/// Bytes of a file's identifier; it is written in hexadecimal.
+/// Length of a file's identifier in bytes; it is written in hexadecimal.
 const ID_BYTES: usize = 16;
 
-/// Characters of a file's identifier.
+/// Length of a file's identifier in characters.
 pub const ID_CHARS: usize = 2 * ID_BYTES;
 
-/// First byte of what a token is made of.
+/// First byte of a token's content.
 const VERSION: u8 = 1;
 
-/// What may be uploaded.
+/// The permission to upload one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The file's identifier: 32 hexadecimal digits that nobody can guess.
+    /// The file's identifier: 32 unguessable hexadecimal digits.
     pub id: Box<str>,
     /// Its name: see [`safe_name`].
     pub name: Box<str>,
-    /// Its content type, if the user has said one.
+    /// Its content type, if the user has declared one.
     pub content_type: Option<Box<str>>,
-    /// Its length, bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// The user's bare JID.
     pub owner: Box<str>,
-    /// Which account of that name.
+    /// The incarnation of that account.
     pub incarnation: Incarnation,
-    /// Until when it may be uploaded, seconds since the Unix epoch.
+    /// The slot's expiry, seconds since the Unix epoch.
     pub until_s: u64,
-    /// When it is no longer served, seconds since the Unix epoch.
+    /// The file's expiry, seconds since the Unix epoch.
     pub expires_s: u64,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It is none, or is of another file or key.
+    /// It is invalid, or belongs to another file or key.
     Forged,
-    /// Its time is over.
+    /// It has expired.
     Late,
 }
 
 impl Slot {
-    /// An identifier that nobody can guess without the key. It differs for each serial number of an account, and for each
-    /// `fresh`: a name that is drawn for each slot. The serial number alone would give the same addresses again after a
-    /// backup has been restored.
+    /// An identifier that cannot be guessed without the key. It differs for each serial number of
+    /// an account, and for each `fresh`: a random name per slot. The serial number alone would
+    /// repeat addresses after a restored backup.
     pub fn id(upload: &Upload, owner: &str, incarnation: Incarnation, serial: u64, fresh: &str) -> Box<str> {
         let (incarnation, serial) = (incarnation.to_bytes(), serial.to_be_bytes());
         let parts = [&b"file\0"[..], owner.as_bytes(), b"\0", &incarnation, &serial, fresh.as_bytes()];
@@ -101,7 +102,7 @@ impl Slot {
         url
     }
 
-    /// The token that is shown at the upload.
+    /// The token to present at the upload.
     pub fn token(&self, upload: &Upload) -> String {
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let mut text = vec![VERSION];
@@ -117,7 +118,7 @@ impl Slot {
         URL_SAFE_NO_PAD.encode(text)
     }
 
-    /// The slot for the file of this identifier and name, by its token.
+    /// Decodes the slot of the file with this identifier and name from its token.
     ///
     /// # Errors
     /// See [`Fault`].
@@ -164,13 +165,14 @@ fn tag(key: &[u8; 32], id: &str, name: &str, text: &[u8]) -> Tag {
     HashKind::Sha256.hmac(key, &[b"slot\0", &length, text, id.as_bytes(), b"\0", name.as_bytes()])
 }
 
-/// Whether this is an identifier as files have them.
+/// Whether this has the form of a file's identifier.
 pub fn is_id(text: &str) -> bool {
     text.len() == ID_CHARS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A name for a file, of what a client calls it (XEP-0363 4: kept, especially its ending): no part of a path, nothing that is not
-/// shown or turns the direction of text, [`UPLOAD_NAME_BYTES_MAX`] bytes at most.
+/// A safe file name derived from the client's (XEP-0363 4: preserved, especially its extension): no
+/// path separators, no invisible or direction-changing characters, at most
+/// [`UPLOAD_NAME_BYTES_MAX`] bytes.
 pub fn safe_name(text: &str) -> Box<str> {
     let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
     let shown: String = last.chars().filter(|c| !is_hidden(*c)).collect();
@@ -181,7 +183,7 @@ pub fn safe_name(text: &str) -> Box<str> {
     if name.len() <= UPLOAD_NAME_BYTES_MAX {
         return name.into();
     }
-    // Of a long one the beginning gives way: the ending says what it is.
+    // A long name is truncated at the beginning: the extension shows the type.
     let mut at = name.len() - UPLOAD_NAME_BYTES_MAX;
     while !name.is_char_boundary(at) {
         at += 1;
@@ -189,15 +191,16 @@ pub fn safe_name(text: &str) -> Box<str> {
     name[at..].trim_start().into()
 }
 
-/// Controls, marks of direction, and others without a form of their own (Unicode's categories Cc, and those of Cf that hide or turn text).
+/// Control characters, direction marks, and other invisible characters (Unicode's category Cc, and
+/// those of Cf that hide or reverse text).
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Whether this can be a content type (RFC 9110 8.3.1): a type and a subtype, and perhaps parameters, of
-/// [`UPLOAD_TYPE_BYTES_MAX`] bytes at most.
+/// Whether this is a valid content type (RFC 9110 8.3.1): a type, a subtype and optional
+/// parameters, of at most [`UPLOAD_TYPE_BYTES_MAX`] bytes.
 pub fn is_content_type(text: &str) -> bool {
     let token = |text: &str| {
         let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -210,7 +213,7 @@ pub fn is_content_type(text: &str) -> bool {
         && essence.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub))
 }
 
-/// Appends a segment of a path (RFC 3986 3.3; XEP-0363 4: what is not ASCII is percent-encoded).
+/// Appends a path segment (RFC 3986 3.3; XEP-0363 4: non-ASCII characters are percent-encoded).
 pub fn encode_segment(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
@@ -220,7 +223,7 @@ pub fn encode_segment(out: &mut String, text: &str) {
     }
 }
 
-/// Reads a segment of a path; `None` if it is no text or has a broken escape.
+/// Decodes a path segment; `None` if it is not text or has a broken escape.
 pub fn decode_segment(text: &str) -> Option<String> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((byte, behind)) = rest.split_first() {
@@ -270,7 +273,7 @@ mod tests {
         }
     }
 
-    /// XEP-0363 4: the example's name, percent-encoded.
+    /// XEP-0363 4: the name of the example, percent-encoded.
     #[test]
     fn a_url_keeps_the_name_and_is_ascii_xep0363_4() {
         let slot = slot("très cool.jpg", Some("image/jpeg"));

@@ -1,4 +1,4 @@
-//! Slots as a user asks for them.
+//! Tests of slot requests.
 
 use super::*;
 use crate::id::Now;
@@ -20,7 +20,8 @@ fn facts() -> ServerFacts {
     ServerFacts { upload: Some(Arc::new(upload)), ..ServerFacts::default() }
 }
 
-/// The answer to a request whose payload has these attributes and children; `row` is what the user has had.
+/// The answer to a request whose payload has these attributes and children; `row` is the user's
+/// usage.
 fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
     let (facts, payload) = (facts(), format!("<request xmlns='{NS}' {rest}"));
     let context = Context {

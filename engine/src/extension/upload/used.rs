@@ -1,30 +1,31 @@
-//! What a user has of the right to upload: one row, read and written with each slot.
+//! A user's upload usage: one row, read and written with each slot.
 //!
-//! Of bytes and of files there is one stamp each: when all that was charged has passed. A day's worth may come at once. A slot is
-//! charged when it is given, whether it is used or not.
+//! There is one timestamp for bytes and one for files: when everything charged so far has expired.
+//! A whole day's allowance may be used at once. A slot is charged when it is issued, whether or not
+//! it is used.
 
 use super::slot::Upload;
 
 const VERSION: u8 = 1;
 
-/// A day, microseconds.
+/// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;
 
-/// The row, read.
+/// The decoded row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Used {
-    /// When the bytes that were charged have passed, microseconds since the Unix epoch.
+    /// When the charged bytes expire, microseconds since the Unix epoch.
     bytes_until_us: u64,
-    /// When the files have.
+    /// When the charged files expire, likewise.
     files_until_us: u64,
     /// Number of the latest slot.
     pub serial: u64,
-    /// Until when each slot may be used, seconds since the Unix epoch.
+    /// The expiry of each slot, seconds since the Unix epoch.
     slots: Vec<u32>,
 }
 
 impl Used {
-    /// `None` if the row cannot be read.
+    /// `None` if the row is unreadable.
     pub(super) fn decode(row: &[u8]) -> Option<Used> {
         let rest = row.strip_prefix(&[VERSION])?;
         let (numbers, slots) = rest.split_at_checked(24)?;
@@ -47,13 +48,13 @@ impl Used {
         row
     }
 
-    /// Charges a file of so many bytes, and counts its slot.
+    /// Charges a file of this many bytes, and counts its slot.
     ///
     /// # Errors
-    /// Microseconds until it may be tried again. Nothing is charged.
+    /// Microseconds until a retry makes sense. Nothing is charged.
     pub(super) fn charge(&mut self, upload: &Upload, now_us: u64, bytes: u64) -> Result<(), u64> {
         let now_s = u32::try_from(now_us / 1_000_000).unwrap_or(u32::MAX);
-        // A clock that was set back holds nobody for longer than a day.
+        // A clock that was set back blocks nobody for longer than a day.
         let from = |until_us: u64| until_us.clamp(now_us, now_us + DAY_US);
         let cost = |part: u64, of: u64| match of {
             0 => 0,
@@ -157,7 +158,7 @@ mod tests {
             for (from, _) in &let_through {
                 let in_day = let_through.iter().filter(|(at, _)| *at >= *from && *at < from + DAY_US);
                 let (count, bytes) = in_day.fold((0, 0), |(count, bytes), (_, size)| (count + 1, bytes + size));
-                // A day's worth at once, and what passes meanwhile.
+                // At most a day's allowance at once, plus what expires meanwhile.
                 prop_assert!(count <= 14 && bytes <= 2_000);
             }
         }
