@@ -1,5 +1,6 @@
-//! The hash of a user's photo in the user's presence (XEP-0153 3.1, XEP-0398 4): a photo's name is 20 bytes per user in memory, and
-//! presence is kept without it, so that what many sessions have in common is still kept once. It is put in when presence goes out.
+//! The hash of a user's photo in the user's presence (XEP-0153 3.1, XEP-0398 4). The hash takes 20
+//! bytes of memory per user. Presence is stored without it, so that a payload common to many
+//! sessions is stored once, and the hash is inserted when presence is sent.
 
 use std::ops::Range;
 
@@ -12,12 +13,12 @@ const NS: &str = "vcard-temp:x:update";
 const FORMAT: u8 = 1;
 const HASH_BYTES: usize = 20;
 
-/// Which photo a user's vCard has: the SHA-1 of the image.
+/// The photo in a user's vCard, named by the SHA-1 of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Photo([u8; HASH_BYTES]);
 
 impl Photo {
-    /// There was one and it was removed, which contacts are to see. No image has this hash.
+    /// A photo that was removed, which contacts are to see. No image has this hash.
     pub const GONE: Photo = Photo([0; HASH_BYTES]);
 
     /// The photo with this hash.
@@ -25,7 +26,7 @@ impl Photo {
         Photo(hash)
     }
 
-    /// Reads a hash in hexadecimal digits of either case; `None` if it is none.
+    /// Reads a hash in hexadecimal digits of either case; `None` if it is invalid.
     pub fn from_hex(text: &str) -> Option<Photo> {
         let digits = text.as_bytes();
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
@@ -39,7 +40,7 @@ impl Photo {
         Some(Photo(hash))
     }
 
-    /// The hash in lower-case hexadecimal digits; nothing if there is no photo any more.
+    /// The hash in lower-case hexadecimal digits; empty if the photo was removed.
     pub fn hex(self) -> String {
         match self.is_there() {
             true => self.0.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -47,12 +48,12 @@ impl Photo {
         }
     }
 
-    /// Whether there is one.
+    /// Whether there is a photo.
     pub fn is_there(self) -> bool {
         self != Photo::GONE
     }
 
-    /// Reads the row; `None` if it is not one of a known format.
+    /// Reads the row; `None` if its format is unknown.
     pub fn decode(row: &[u8]) -> Option<Photo> {
         match row.split_first()? {
             (&FORMAT, hash) => Some(Photo(hash.try_into().ok()?)),
@@ -78,22 +79,22 @@ fn key() -> Box<[u8]> {
     rows::own_key("photo")
 }
 
-/// The question for the row.
+/// The query for the row.
 pub fn query(account: &str) -> Query {
     rows::get(account, &key())
 }
 
-/// What the server changes of a presence.
+/// The server's change to a presence stanza.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// What the client has said of its photo, and what does not stay: ranges of the stanza.
+    /// Ranges of the stanza to remove: the client's own photo elements.
     pub drop: Vec<Range<usize>>,
-    /// What is added.
+    /// What to append.
     pub append: Vec<u8>,
 }
 
-/// What is changed of available presence of a user with this photo (XEP-0398 4). None if the client says with an empty `<photo/>` that it
-/// advertises none, which stays as it is.
+/// The change to available presence of a user with this photo (XEP-0398 4). `None` if the client
+/// declares with an empty `<photo/>` that it advertises no photo: the presence stays unchanged.
 pub fn update(element: &Element<'_>, photo: Photo) -> Option<Update> {
     let own: Vec<Child<'_>> = element.children().filter(|child| child.is("x", NS)).collect();
     match own.iter().any(says_none) {
@@ -102,7 +103,7 @@ pub fn update(element: &Element<'_>, photo: Photo) -> Option<Update> {
     }
 }
 
-/// Whether there is a `<photo/>` without text in it.
+/// Whether it has a `<photo/>` without text.
 fn says_none(own: &Child<'_>) -> bool {
     let mut cursor = own.cursor();
     while let Some(event) = cursor.next() {
@@ -116,11 +117,11 @@ fn says_none(own: &Child<'_>) -> bool {
     false
 }
 
-/// An available presence that is kept, complete, as it goes out for a user with this photo.
+/// A complete stored available presence, as it is sent for a user with this photo.
 pub fn shown(kept: &[u8], photo: Photo) -> Vec<u8> {
     let element = photo.element();
     let mut out = Vec::with_capacity(kept.len() + element.len() + "></presence>".len());
-    // Of nearly all of them nothing is known of photos, and it goes before the end tag.
+    // Nearly all payloads do not mention photos; then the element is inserted before the end tag.
     let mentioned = memchr::memmem::find(kept, NS.as_bytes()).is_some();
     match memchr::memrchr(b'<', kept) {
         Some(at) if !mentioned && kept[at + 1..].starts_with(b"/") => {
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(with("<presence></presence>"), format!("<presence>{x}</presence>"));
         let away = "<presence><show>away</show><c xmlns='d'/>";
         assert_eq!(with(&format!("{away}</presence>")), format!("{away}{x}</presence>"));
-        // An empty <x/> is overwritten, and so is another hash.
+        // An empty <x/> and one with another hash are replaced.
         assert_eq!(with(&format!("<presence><x xmlns='{NS}'/></presence>")), format!("<presence>{x}</presence>"));
         let other = format!("<presence><x xmlns='{NS}'><photo>0a</photo></x><show>dnd</show></presence>");
         assert_eq!(with(&other), format!("<presence><show>dnd</show>{x}</presence>"));
@@ -217,7 +218,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else a presence has, what goes out can be read, has the rest as it was, and says one thing of a photo.
+        /// For any presence, the output is well-formed, has the rest unchanged, and has exactly one
+        /// statement about a photo.
         #[test]
         fn presence_stays_readable_and_says_one_thing(pieces in prop::collection::vec((0u8..7, "[\t -\u{d7ff}]{0,20}"), 0..6)) {
             let mut kept = "<presence>".to_owned();

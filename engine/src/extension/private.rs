@@ -1,4 +1,5 @@
-//! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
+//! Private XML Storage (XEP-0049): elements that a user's clients store at the server, one per
+//! namespace and name.
 
 use super::hook::{Extension, Xep};
 use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs, always};
@@ -10,7 +11,7 @@ use minidom::Element;
 
 const NS: &str = "jabber:iq:private";
 
-/// XEP-0049 2.2: of one's own account only; somebody else's is `<forbidden/>`.
+/// XEP-0049 2.2: only for the user's own account; another's is `<forbidden/>`.
 pub const FEATURE: Feature = Feature {
     namespace: NS,
     name: "query",
@@ -66,12 +67,12 @@ fn ask(account: &str, query: &Element) -> Step {
     }
 }
 
-/// What a request waits for.
+/// The state of a request that waits for a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pending {
-    /// The element that is asked for, which is `empty` if it is not there.
+    /// Get: `empty` is the requested element, which is the answer if nothing is stored.
     Get { empty: Vec<u8> },
-    /// All that are there, before these are written by their keys.
+    /// Set: all stored elements, before these are written under their keys.
     Set { account: Box<str>, elements: Vec<(Box<[u8]>, Vec<u8>)> },
 }
 
@@ -84,7 +85,7 @@ impl Pending {
     }
 }
 
-/// Answers a get: the stored element, or the one that was asked for, empty (XEP-0049 2.3).
+/// Answers a get: the stored element, or the requested one, empty (XEP-0049 2.3).
 fn one_found(empty: &[u8], found: &[Found]) -> Step {
     let element = match found {
         [Found::Value(Some(element))] => element,
@@ -117,8 +118,8 @@ fn set(account: &str, query: &Element) -> Step {
     Step::InTurn(vec![all(account)], Pending::Set { account: account.into(), elements }.into())
 }
 
-/// Stores what was sent if it stays within the bounds with what is there. An empty element frees its place: it reads
-/// back just the same.
+/// Stores the elements if the total stays within the limits. An empty element frees its place:
+/// reading it gives the same result.
 fn all_found(account: &str, elements: &[(Box<[u8]>, Vec<u8>)], found: &[Found]) -> Step {
     let [Found::Rows { rows, more }] = found else {
         return Step::Error(Condition::InternalServerError.into());

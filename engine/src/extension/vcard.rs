@@ -1,4 +1,5 @@
-//! vCards (XEP-0054): what a user says of themselves, kept by the server and readable by every user of it.
+//! vCards (XEP-0054): a user's description of themselves, stored by the server and readable by all
+//! its users.
 
 use super::hook::{Extension, Xep};
 use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs, always};
@@ -11,7 +12,7 @@ use crate::store::{Batch, Found, Query};
 pub(super) const NS: &str = "vcard-temp";
 const FORMAT: u8 = 1;
 
-/// XEP-0054 3: of the own account, and of others.
+/// XEP-0054 3: of the user's own account, and of others.
 const FEATURE: Feature = Feature {
     namespace: NS,
     name: "vCard",
@@ -42,7 +43,7 @@ fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if request.target != Target::Own {
         return Step::Error(Condition::Forbidden.into());
     }
-    // Written anew, it declares the namespaces that were those of the stream.
+    // Serialised again, it declares the namespaces that it inherited from the stream.
     let card = xml::parse(request.payload).filter(|card| card.is("vCard", NS)).and_then(|card| xml::written(&card));
     let Some(card) = card else { return Step::Error(Condition::BadRequest.into()) };
     if card.len() > VCARD_BYTES_MAX {
@@ -57,25 +58,25 @@ fn key() -> Box<[u8]> {
     rows::own_key("vcard")
 }
 
-/// The question for the row with a user's vCard.
+/// The query for the row with a user's vCard.
 pub fn query(account: &str) -> Query {
     rows::get(account, &key())
 }
 
-/// The vCard in that row; `None` if it is not one of a known format.
+/// The vCard in that row; `None` if its format is unknown.
 pub fn in_row(row: &[u8]) -> Option<&[u8]> {
     row.strip_prefix(&[FORMAT])
 }
 
-/// Writes a user's vCard, whole.
+/// Writes a user's whole vCard.
 pub fn put(batch: &mut Batch, account: &str, card: &[u8]) {
     rows::put(batch, account, &key(), &[&[FORMAT][..], card].concat());
 }
 
-/// The vCard is read.
+/// Waits for the stored vCard.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
-    /// It is the asker's own.
+    /// Whether it is the requester's own.
     own: bool,
 }
 
@@ -85,7 +86,7 @@ impl Pending {
             [Found::Value(Some(row))] if in_row(row).is_some() => Step::Result(row[1..].to_vec()),
             // XEP-0054 3.1.
             [Found::Value(None)] if self.own => Step::Error(Condition::ItemNotFound.into()),
-            // XEP-0054 3.3: as if there was no such user.
+            // XEP-0054 3.3: the same as if there were no such user.
             [Found::Value(None)] => Step::Error(Condition::ServiceUnavailable.into()),
             _ => Step::Error(Condition::InternalServerError.into()),
         }

@@ -1,5 +1,5 @@
-//! An account whose nodes and vCard come from elsewhere together, and were not kept the same there: one of the two has the avatar, or
-//! the hash of the photo is not known here.
+//! Reconciles the avatar and the vCard of an imported account, which may differ: only one of them
+//! has the avatar, or the hash of the photo is unknown here.
 
 use minidom::Element;
 
@@ -12,34 +12,36 @@ use crate::limits::VCARD_BYTES_MAX;
 /// The node with the image (XEP-0084).
 pub const DATA_NODE: &str = DATA;
 
-/// The node that names it.
+/// The node with its metadata.
 pub const METADATA_NODE: &str = METADATA;
 
-/// What an account comes with.
+/// The imported data of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The vCard.
     pub card: Option<&'a Element>,
-    /// The last payload of the data node, if all may read it (XEP-0398 6).
+    /// The last payload of the data node, if everybody may read it (XEP-0398 6).
     pub data: Option<&'a [u8]>,
     /// The last payload of the metadata node.
     pub metadata: Option<&'a [u8]>,
-    /// There is neither node.
+    /// Whether neither node exists.
     pub no_nodes: bool,
 }
 
-/// What has to be done to make both the same.
+/// The changes that make both the same.
 #[derive(Debug, Default)]
 pub struct Meeting {
     /// The photo that the vCard has then.
     pub photo: Option<Photo>,
-    /// The vCard as it has to be.
+    /// The new vCard.
     pub card: Option<Element>,
-    /// Id of the items of both nodes, payload of the data node, and that of the other one. All may read both.
+    /// Id of the items of both nodes, payload of the data node, and payload of the metadata node.
+    /// Everybody may read both.
     pub items: Option<(String, Vec<u8>, Vec<u8>)>,
 }
 
-/// Brings the two together. What is published counts, as for clients of either kind that come later (XEP-0398 3).
+/// Reconciles the two. The published avatar takes precedence, as for clients of either kind that
+/// come later (XEP-0398 3).
 pub fn meet(parts: Parts<'_>) -> Meeting {
     let own = parts.card.and_then(image::in_card).filter(|image| image.kind().is_some());
     if let Some(image) = published(parts.data, parts.metadata) {
@@ -57,7 +59,7 @@ pub fn meet(parts: Parts<'_>) -> Meeting {
     Meeting { photo: Some(image.photo), card: None, items }
 }
 
-/// The image that the nodes have, if it is the one that is named and one that vCards have.
+/// The image in the nodes, if the metadata names it and its type is valid in vCards.
 fn published(data: Option<&[u8]>, metadata: Option<&[u8]>) -> Option<Image> {
     let data = xml::parse(data?).filter(|data| data.is("data", DATA))?;
     let named = xml::parse(metadata?).filter(|metadata| metadata.is("metadata", METADATA))?;
@@ -65,7 +67,7 @@ fn published(data: Option<&[u8]>, metadata: Option<&[u8]>) -> Option<Image> {
     Image::decode(&data.text()).filter(|image| image.photo == photo && image.kind().is_some())
 }
 
-/// The payloads by which an image is published (XEP-0398 3.2).
+/// The payloads that publish an image (XEP-0398 3.2).
 pub(super) fn items(image: &Image) -> Option<(String, Vec<u8>, Vec<u8>)> {
     let (kind, id, bytes) = (image.kind()?, image.photo.hex(), image.bytes.len());
     let data = format!("<data xmlns='{DATA}'>{}</data>", image.encode());

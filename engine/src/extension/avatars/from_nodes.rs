@@ -1,4 +1,4 @@
-//! An avatar is published, disabled or withdrawn (XEP-0084): the vCard has it, or has it no more.
+//! Updates the vCard when an avatar is published, disabled or withdrawn (XEP-0084).
 
 use super::super::change::Change;
 use super::super::iq::{IqRequest, Step};
@@ -11,20 +11,20 @@ use crate::limits::VCARD_BYTES_MAX;
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found};
 
-/// What a request does to the avatar.
+/// The effect of a request on the avatar.
 #[derive(Clone, Debug, PartialEq)]
 enum Asked {
-    /// It is this one from now on.
+    /// This avatar is published.
     Published(Info),
-    /// There is none any more; where an item was removed, if it was this one.
+    /// The avatar is disabled; if an item is removed, only if the avatar is that item.
     Disabled(Option<Box<str>>),
-    /// An image may be there no more, or not for all; where an item was removed, this one.
+    /// An image may be gone or no longer readable for everybody; if an item is removed, this one.
     Withdrawn(Option<Box<str>>),
 }
 
-/// What a request for the own nodes does to the avatar, if anything.
+/// The effect of a request to the user's own nodes on the avatar, if any.
 fn asked(request: &IqRequest<'_>) -> Option<Asked> {
-    // A name can be written in more ways than one, which no client does that wants to be understood.
+    // A name could be written with references, but no client that wants to be understood does so.
     let names = |text: &[u8]| memchr::memmem::find(request.payload, text).is_some();
     if !names(b"urn:xmpp:avatar:") && !names(b"&#") {
         return None;
@@ -61,7 +61,7 @@ pub(super) fn join(request: &IqRequest<'_>, step: Step) -> Step {
     step.join(queries, super::Join::Nodes(Join { account, asked }))
 }
 
-/// A request does something to the avatar.
+/// Continues after a request that affects the avatar.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Join {
     account: Box<str>,
@@ -85,7 +85,7 @@ impl Join {
     }
 }
 
-/// Something more is read before a request ends.
+/// Waits for a further read before the request ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     account: Box<str>,
@@ -95,9 +95,9 @@ pub(crate) struct Pending {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Reads {
-    /// The image that was published, and the vCard.
+    /// The published image and the vCard.
     Image(Photo),
-    /// Whether an image that goes was among those that were published. The vCard is this one.
+    /// Whether the removed image was among the published ones. This is the vCard.
     Place(Option<Found>),
 }
 
@@ -112,7 +112,8 @@ impl Pending {
     }
 }
 
-/// XEP-0398 3.1. The image goes into the vCard, which all may read, only if all may read it at its node, too (6).
+/// XEP-0398 3.1. The image is put into the vCard, which everybody may read, only if everybody may
+/// also read its node (6).
 fn show(account: Box<str>, photo: Photo, found: &[Found], step: Step) -> Step {
     let is_open = |directory: Directory| directory.get(DATA).is_some_and(|node| node.config.access == Access::Open);
     let open = found.get(1).and_then(|found| Directory::after(found, step.writes())).is_some_and(is_open);
@@ -127,7 +128,7 @@ fn show(account: Box<str>, photo: Photo, found: &[Found], step: Step) -> Step {
     }
 }
 
-/// The vCard with the image, if it is the one that the metadata names and one that vCards have.
+/// The vCard with the image, if the metadata names it and its type is valid in vCards.
 fn shown(account: &str, photo: Photo, found: &[Found]) -> Option<Vec<Change>> {
     let Some(Found::Rows { rows, .. }) = found.first() else { return None };
     let data = xml::parse(Item::decode(&rows.first()?.value)?.payload).filter(|data| data.is("data", DATA))?;
@@ -138,7 +139,7 @@ fn shown(account: &str, photo: Photo, found: &[Found]) -> Option<Vec<Change>> {
     Some(changes(account, &card, photo))
 }
 
-/// An image may have gone from the data node, or the node is not open to all any more.
+/// An image may have been removed from the data node, or the node is no longer open.
 fn withdraw(account: Box<str>, id: Option<&str>, found: &[Found], step: Step) -> Step {
     let Some(photo) = photo_of(found.first()).filter(|photo| photo.is_there()) else { return step };
     let hex = photo.hex();
@@ -147,7 +148,7 @@ fn withdraw(account: Box<str>, id: Option<&str>, found: &[Found], step: Step) ->
     if id.map_or(open, |id| !id.eq_ignore_ascii_case(&hex)) {
         return step;
     }
-    // Only if it was one of those that were published.
+    // Only if it was one of the published images.
     let queries = vec![rows::place(&account, DATA, id.unwrap_or(&hex))];
     let pending = Pending { account, step, reads: Reads::Place(found.get(2).cloned()) };
     Step::Read(queries, super::Pending::Nodes(pending).into())
@@ -162,7 +163,7 @@ fn hide(account: &str, found: Option<&Found>) -> Vec<Change> {
     }
 }
 
-/// The vCard that there is; none if it cannot be read.
+/// The existing vCard; `None` if it is unreadable.
 fn card(found: Option<&Found>) -> Option<Option<minidom::Element>> {
     match found? {
         Found::Value(None) => Some(None),

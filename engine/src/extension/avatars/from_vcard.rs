@@ -1,4 +1,5 @@
-//! A vCard is written: its photo is published (XEP-0398 3.2), or the avatar that was the photo before is disabled (XEP-0084 3.5).
+//! When a vCard is written, publishes its photo (XEP-0398 3.2), or disables the avatar that was its
+//! previous photo (XEP-0084 3.5).
 
 use super::super::change::Change;
 use super::super::iq::{IqRequest, Step};
@@ -11,7 +12,7 @@ use super::{DATA, METADATA, apart, last_metadata, photo as photo_of, place, publ
 use crate::store::nodes::{self as rows, Item};
 use crate::store::{Batch, Found};
 
-/// The id of the item that says that there is no avatar.
+/// The id of the item that disables the avatar.
 const NONE: &str = "current";
 
 pub(super) fn join(now_us: u64, request: &IqRequest<'_>, step: Step) -> Step {
@@ -29,11 +30,11 @@ pub(super) fn join(now_us: u64, request: &IqRequest<'_>, step: Step) -> Step {
     step.join(queries, super::Join::Card(Join { account, now_us, image }))
 }
 
-/// A vCard is written.
+/// Continues after a vCard is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Join {
     account: Box<str>,
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     now_us: u64,
     /// Its photo.
     image: Option<Image>,
@@ -56,14 +57,15 @@ fn publish(account: &str, now_us: u64, image: &Image, found: &[Found]) -> Vec<Ch
         image.photo.put(&mut batch, account);
         changes.extend([Change::Write(batch), Change::Photo(image.photo)]);
     }
-    // Who is told of the avatar that there is already would be told for nothing.
+    // Subscribers are not notified about an avatar that is already published.
     if published(found.get(2)).and_then(|(_, photo)| photo) != Some(image.photo) {
         changes.extend(published_as(account, now_us, image, found).unwrap_or_default());
     }
     changes
 }
 
-/// Data and metadata, in this order. None if it is no image of a type that avatars have, or the nodes take no more.
+/// Data and metadata, in this order. `None` if it is not an image of a type valid for avatars, or
+/// the nodes are full.
 fn published_as(account: &str, now_us: u64, image: &Image, found: &[Found]) -> Option<Vec<Change>> {
     let (id, data, info) = apart::items(image)?;
     let mut directory = Directory::after(found.get(1)?, std::iter::empty())?;
@@ -76,7 +78,7 @@ fn published_as(account: &str, now_us: u64, image: &Image, found: &[Found]) -> O
     finish(account, &directory, batch, events)
 }
 
-/// A node that is made is open to all, as vCards are.
+/// A new node is open to everybody, like vCards.
 fn put(
     directory: &mut Directory,
     batch: &mut Batch,
@@ -104,21 +106,21 @@ fn disable(account: Box<str>, now_us: u64, found: &[Found], step: Step) -> Step 
     if published(found.get(2)).and_then(|(_, photo)| photo) != Some(photo) {
         return step;
     }
-    // The image is not left for all to read.
+    // The image must not stay readable for everybody.
     let queries = vec![rows::place(&account, DATA, &photo.hex())];
     let pending = Pending { account, now_us, photo, found: found.to_vec(), step };
     Step::Read(queries, super::Pending::Card(pending).into())
 }
 
-/// The place of the image that goes is read.
+/// Waits for the place of the image to be removed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     account: Box<str>,
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     now_us: u64,
     /// The image.
     photo: Photo,
-    /// What was found before.
+    /// The results of the earlier read.
     found: Vec<Found>,
     step: Step,
 }

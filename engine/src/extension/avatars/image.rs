@@ -1,4 +1,5 @@
-//! Images, as far as the server looks at them: their bytes, their hash, and by the first bytes what they are. They are never decoded.
+//! Images as far as the server inspects them: their bytes, their hash, and their type by the first
+//! bytes. They are never decoded.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,17 +9,18 @@ use sha1::{Digest, Sha1};
 use super::super::photo::Photo;
 use super::super::vcard;
 
-/// An image that somebody has sent.
+/// An image received from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
-    /// The file.
+    /// The bytes of the file.
     pub(super) bytes: Vec<u8>,
     /// Its hash.
     pub(super) photo: Photo,
 }
 
 impl Image {
-    /// Reads base64 with white space in it (XEP-0153 4.6.5, XEP-0084 4.2.1); `None` if it is none, or nothing.
+    /// Decodes base64 with white space in it (XEP-0153 4.6.5, XEP-0084 4.2.1); `None` if it is
+    /// invalid or empty.
     pub(super) fn decode(text: &str) -> Option<Image> {
         let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
@@ -26,12 +28,13 @@ impl Image {
         Some(Image { bytes, photo })
     }
 
-    /// The base64.
+    /// The image in base64.
     pub(super) fn encode(&self) -> String {
         STANDARD.encode(&self.bytes)
     }
 
-    /// What it is by its first bytes, whatever it was said to be (XEP-0153 5): of the types that XEP-0153 4.5.4 names; `None` for others.
+    /// Its type by the first bytes, whatever type was declared (XEP-0153 5): one of those in
+    /// XEP-0153 4.5.4; `None` for others.
     pub(super) fn kind(&self) -> Option<&'static str> {
         let begins = |with: &[u8]| self.bytes.starts_with(with);
         if begins(b"\x89PNG\r\n\x1a\n") {
@@ -52,7 +55,7 @@ pub(super) fn in_card(card: &Element) -> Option<Image> {
     Image::decode(&photo.get_child("BINVAL", vcard::NS)?.text())
 }
 
-/// A vCard with this photo in place of what it had.
+/// A vCard with this photo in place of the previous one.
 pub(super) fn put_in_card(card: Option<Element>, photo: Option<(&str, &Image)>) -> Element {
     let mut card = card.unwrap_or_else(|| Element::bare("vCard", vcard::NS));
     while card.remove_child("PHOTO", vcard::NS).is_some() {}

@@ -1,9 +1,11 @@
-//! Avatars between old and new clients (XEP-0398): what a user publishes (XEP-0084) becomes the photo of the vCard (XEP-0153), and the
-//! photo of a vCard is published. The hash of the photo goes with the user's presence ([`photo`](mod@super::photo)).
+//! Avatars between old and new clients (XEP-0398): an avatar that a user publishes (XEP-0084)
+//! becomes the photo of the vCard (XEP-0153), and the photo of a vCard is published. The hash of
+//! the photo is added to the user's presence ([`photo`](mod@super::photo)).
 //!
-//! Both are kept, so that reading either costs what it did before. A request is carried out by the extension that it is for; here is
-//! what else it writes, in the same commit and in turn with other requests for the account. Nothing that is written here leads to
-//! anything more, so there is no loop. What cannot be converted leaves the other side as it is.
+//! Both forms are stored, so that reading either costs no more than before. The addressed extension
+//! carries out a request; this one adds its own writes to the same commit, in turn with other
+//! requests for the account. These writes trigger nothing, so there is no loop. If an image cannot
+//! be converted, the other form stays unchanged.
 
 pub mod apart;
 mod from_nodes;
@@ -36,7 +38,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// There are two sides.
+/// Whether both extensions are switched on.
 fn converts(server: &ServerFacts) -> bool {
     are_on(server, &["pep", "vcard"])
 }
@@ -52,12 +54,12 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     }
 }
 
-/// The end of a request.
+/// Continues at the end of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Join {
-    /// It was for nodes.
+    /// A request to nodes.
     Nodes(from_nodes::Join),
-    /// It has written a vCard.
+    /// A request that wrote a vCard.
     Card(from_vcard::Join),
 }
 
@@ -70,12 +72,12 @@ impl Join {
     }
 }
 
-/// Something more is read before a request ends.
+/// Waits for a further read before the request ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pending {
-    /// It was for nodes.
+    /// A request to nodes.
     Nodes(from_nodes::Pending),
-    /// It writes a vCard.
+    /// A request that writes a vCard.
     Card(from_vcard::Pending),
 }
 
@@ -88,7 +90,7 @@ impl Pending {
     }
 }
 
-/// The photo that the vCard has, by its row; none if there never was one.
+/// The photo of the vCard, from its row; `None` if there never was one.
 fn photo(found: Option<&Found>) -> Option<Photo> {
     match found {
         Some(Found::Value(Some(row))) => Photo::decode(row),
@@ -96,12 +98,13 @@ fn photo(found: Option<&Found>) -> Option<Photo> {
     }
 }
 
-/// The question for the avatar that is published.
+/// The query for the published avatar.
 fn last_metadata(account: &str) -> Query {
     rows::items(account, METADATA, rows::Span::LAST)
 }
 
-/// The item of that question, with the avatar that it names: the one whose image is in the data node.
+/// The item found by that query, and the avatar that it names: the one whose image is in the data
+/// node.
 fn published(found: Option<&Found>) -> Option<(&str, Option<Photo>)> {
     let Some(Found::Rows { rows, .. }) = found else { return None };
     let item = Item::decode(&rows.first()?.value)?;
@@ -109,7 +112,8 @@ fn published(found: Option<&Found>) -> Option<(&str, Option<Photo>)> {
     Some((item.id, info))
 }
 
-/// Of an avatar's metadata what names the image in the data node (XEP-0398 3.1): the first `<info/>` without a URL.
+/// The part of an avatar's metadata that names the image in the data node (XEP-0398 3.1): the first
+/// `<info/>` without a URL.
 #[derive(Clone, Debug, PartialEq)]
 struct Info {
     id: Box<str>,

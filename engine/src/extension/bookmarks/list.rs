@@ -1,31 +1,32 @@
-//! Bookmarks in their two forms: an item for each (XEP-0402 2), and one element with all of them (XEP-0048 3).
+//! Bookmarks in their two forms: one item per bookmark (XEP-0402 2), and one element with all of
+//! them (XEP-0048 3).
 
 use minidom::{Element, Node};
 
 use super::{NEW, OLD, xml};
 
-/// Normalises a bare JID; `None` if it is none.
+/// Normalises a bare JID; `None` if it is invalid.
 pub(super) type Bare = fn(&str) -> Option<Box<str>>;
 
 /// A bookmark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bookmark {
-    /// The id of its item, the room's JID.
+    /// The id of its item: the room's JID.
     pub(super) id: Box<str>,
-    /// What the item says: `<conference/>` of XEP-0402.
+    /// The payload of the item: `<conference/>` of XEP-0402.
     pub(super) payload: Element,
 }
 
-/// What an element with all bookmarks says.
+/// The content of an element with all bookmarks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Storage {
-    /// Its rooms, each once.
+    /// Its rooms, without duplicates.
     pub(super) rooms: Vec<Bookmark>,
-    /// What else is in it, such as web pages, which are no bookmarks of XEP-0402.
+    /// Its other children, such as web pages, which are not bookmarks of XEP-0402.
     pub(super) others: Vec<Element>,
 }
 
-/// Whether two ids name the same room.
+/// Whether two ids refer to the same room.
 pub(super) fn same(bare: Bare, one: &str, other: &str) -> bool {
     one == other || bare(one).is_some_and(|one| bare(other) == Some(one))
 }
@@ -37,7 +38,7 @@ impl Storage {
         for child in storage.children() {
             let jid = child.attr("jid").filter(|_| child.is("conference", OLD)).and_then(bare);
             match jid {
-                // Of two for one room the last one counts.
+                // Of two bookmarks for one room the last one counts.
                 Some(id) => {
                     all.rooms.retain(|other| other.id != id);
                     all.rooms.push(Bookmark { id, payload: of_old(child) });
@@ -55,7 +56,8 @@ impl Storage {
     }
 }
 
-/// A `<conference/>` in one form, made of one in the other: with the attributes that both have, and these children.
+/// Converts a `<conference/>` from one form to the other: keeps the common attributes and adds
+/// these children.
 fn conference(namespace: &str, jid: Option<&str>, of: &Element, children: impl Iterator<Item = Element>) -> Element {
     let mut out = format!("<conference xmlns='{namespace}'").into_bytes();
     for (name, value) in [("jid", jid), ("autojoin", of.attr("autojoin")), ("name", of.attr("name"))] {
@@ -71,7 +73,7 @@ fn conference(namespace: &str, jid: Option<&str>, of: &Element, children: impl I
     conference
 }
 
-/// An element without attributes with another namespace; what is in it stays as it is.
+/// A copy of an element in another namespace, without attributes; its content stays unchanged.
 fn cast(element: &Element, namespace: &str) -> Element {
     Element::builder(element.name(), namespace).append_all(element.nodes().cloned().collect::<Vec<Node>>()).build()
 }
@@ -81,7 +83,7 @@ fn to_old(id: &str, payload: &Element) -> Element {
     conference(OLD, Some(id), payload, payload.children().map(cast))
 }
 
-/// What clients have added beside the elements of the text goes into `<extensions/>`.
+/// Non-standard children that clients have added are moved into `<extensions/>`.
 fn of_old(old: &Element) -> Element {
     let (mut known, mut extensions) = (Vec::new(), Vec::new());
     for child in old.children() {
@@ -101,7 +103,7 @@ fn text(of: &Element, name: &str) -> Option<String> {
     of.get_child(name, NEW).map(Element::text)
 }
 
-/// Whether two say the same of a room in what an old client knows.
+/// Whether two bookmarks agree in the properties that an old client knows.
 fn says_same(one: &Element, other: &Element) -> bool {
     let joins = |of: &Element| matches!(of.attr("autojoin"), Some("1" | "true"));
     let name = |of: &Element| of.attr("name").unwrap_or_default().to_owned();
@@ -111,8 +113,8 @@ fn says_same(one: &Element, other: &Element) -> bool {
         && text(one, "password") == text(other, "password")
 }
 
-/// A bookmark as an old client has written it, where there is one already: what that client does not know stays (XEP-0402 3.4). So one
-/// that it has not changed is the same.
+/// A bookmark as written by an old client, merged with the existing one: properties that the old
+/// client does not know are kept (XEP-0402 3.4). So an unchanged bookmark compares as equal.
 pub(super) fn rewritten(written: &Bookmark, before: &Bookmark) -> Bookmark {
     let (given, kept) = (&written.payload, before.payload.get_child("extensions", NEW));
     let same_extensions = given.get_child("extensions", NEW).is_none_or(|given| Some(given) == kept);

@@ -1,10 +1,12 @@
-//! Bookmarks between old and new clients: items (XEP-0402), one element with all of them in private XML (XEP-0049), and the same element
-//! as the item of a node (XEP-0048). What is written in one place is written in all of them (XEP-0402 4.3, XEP-0411 3).
+//! Bookmarks between old and new clients: items (XEP-0402), one element with all of them in private
+//! XML (XEP-0049), and the same element as the item of a node (XEP-0048). A write in one place
+//! updates all of them (XEP-0402 4.3, XEP-0411 3).
 //!
-//! All three are kept, so that each is read as before. What a client writes is carried out by the extension that it is for; here is what
-//! else is written, in the same commit and in turn. Nothing that is written here leads to anything more. A row says that an account's
-//! bookmarks are the same in all places; until it is there nothing is taken for removed, and the first who reads or writes brings them
-//! together.
+//! All three are stored, so that each is read as before. The addressed extension carries out a
+//! request; this one adds its own writes, in the same commit and in turn. These writes trigger
+//! nothing more. A row records that an account's bookmarks are the same in all places. Until it
+//! exists, absence in one place does not count as removal, and the first read or write merges the
+//! places.
 
 mod list;
 mod places;
@@ -18,9 +20,9 @@ use crate::store::Found;
 use list::{Bare, Bookmark, Storage};
 use places::{Change, Places};
 
-/// Namespace of the items and name of their node.
+/// Namespace of the items, and name of their node.
 const NEW: &str = "urn:xmpp:bookmarks:1";
-/// Namespace of the element with all of them, and name of its node.
+/// Namespace of the element with all bookmarks, and name of its node.
 const OLD: &str = "storage:bookmarks";
 const PRIVATE: &str = "jabber:iq:private";
 
@@ -40,13 +42,13 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// There are all places.
+/// Whether all three extensions are switched on.
 fn converts(server: &ServerFacts) -> bool {
     are_on(server, &["pep", "private"])
 }
 
 fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
-    // A name can be written in more ways than one, which no client does that wants to be understood.
+    // A name could be written with references, but no client that wants to be understood does so.
     let names = |text: &str| memchr::memmem::find(request.payload, text.as_bytes()).is_some();
     if !(names(NEW) || names(OLD) || names("&#")) || !converts(context.server) {
         return step;
@@ -62,11 +64,11 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     }
 }
 
-/// Bookmarks have changed in one place.
+/// Continues after bookmarks have changed in one place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Join {
     account: Box<str>,
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     now_us: u64,
     change: Change,
 }
@@ -80,15 +82,15 @@ impl Join {
     }
 }
 
-/// Bookmarks are read when they are the same in all places.
+/// Continues before bookmarks are read, which must be the same in all places.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
     account: Box<str>,
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     now_us: u64,
     /// The read.
     step: Step,
-    /// It is known that they are not the same yet, and all places are being read.
+    /// Whether the places are known to differ and are being read.
     apart: bool,
 }
 
@@ -111,7 +113,7 @@ impl Pending {
     }
 }
 
-/// What a request is to bookmarks.
+/// The effect of a request on bookmarks.
 enum Asked {
     /// It reads them.
     Read,
@@ -144,7 +146,7 @@ fn asked(request: &IqRequest<'_>, bare: Bare) -> Option<Asked> {
     Some(Asked::Changed(change))
 }
 
-/// What an item says.
+/// The bookmark in an item.
 fn bookmark(item: &Element) -> Option<Bookmark> {
     let payload = item.get_child("conference", NEW)?;
     Some(Bookmark { id: item.attr("id")?.into(), payload: payload.clone() })

@@ -1,4 +1,5 @@
-//! The places in which an account's bookmarks are, and what a change of one of them is to the others.
+//! The places where an account's bookmarks are stored, and the effect of a change in one of them on
+//! the others.
 
 use super::super::change;
 use super::super::iq::Step;
@@ -21,52 +22,52 @@ fn together_key() -> Box<[u8]> {
     private::own_key("bookmarks")
 }
 
-/// The question whether an account's bookmarks are the same in all places.
+/// The query whether an account's bookmarks are the same in all places.
 pub(super) fn together(account: &str) -> Query {
     private::get(account, &together_key())
 }
 
-/// What is changed, and where.
+/// A change, with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// An item.
+    /// An item is published.
     Published(Bookmark),
-    /// The item with this id goes.
+    /// The item with this id is retracted.
     Retracted(Box<str>),
-    /// All items go.
+    /// All items are removed.
     Cleared,
-    /// The element in private XML.
+    /// The element in private XML is written.
     Private(Storage),
-    /// The element in its node.
+    /// The element in its node is published.
     Node(Storage),
 }
 
-/// An item, and where it is.
+/// An item and its place.
 #[derive(Debug)]
 struct Kept {
     bookmark: Bookmark,
     place: Place,
 }
 
-/// All places, before a change.
+/// All places before a change.
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     together: bool,
-    /// The directory, as it will be when what is asked for is written.
+    /// The directory, including the writes of the request itself.
     directory: Directory,
-    /// What private XML has.
+    /// The element in private XML.
     private: Option<minidom::Element>,
-    /// What the node with one item has.
+    /// The element in the node with one item.
     node: Option<minidom::Element>,
     items: Vec<Kept>,
-    /// There are more items than are looked at.
+    /// Whether there are more items than were read.
     more: bool,
     of_new: Affiliates,
     of_old: &'a [Found],
 }
 
 impl<'a> Places<'a> {
-    /// What has to be read.
+    /// The queries for all places.
     pub(super) fn queries(account: &str) -> Vec<Query> {
         let old = Span { bytes_max: BOOKMARKS_BYTES_MAX as u32, ..Span::LAST };
         let mut queries = vec![
@@ -81,7 +82,8 @@ impl<'a> Places<'a> {
         queries
     }
 
-    /// What was found; none if something of it cannot be read. `step` is what is about to be written.
+    /// Decodes the results; `None` if any of them is unreadable. `step` contains the pending
+    /// writes.
     pub(super) fn read(found: &'a [Found], step: &Step) -> Option<Places<'a>> {
         let [together, directory, private, old, of_new, new, of_old @ ..] = found else { return None };
         let value = |found: &'a Found| match found {
@@ -95,7 +97,7 @@ impl<'a> Places<'a> {
         let (new, more) = rows(new)?;
         let items = new.iter().map(|row| {
             let (number, item) = (rows::number_of(&row.sort)?, Item::decode(&row.value)?);
-            // What is no bookmark stays where it is.
+            // An item that is not a bookmark stays where it is.
             let payload = xml::parse(item.payload).filter(|payload| payload.is("conference", NEW));
             let place = Place { number, bytes: item.bytes() };
             Some(payload.map(|payload| Kept { bookmark: Bookmark { id: item.id.into(), payload }, place }))
@@ -114,7 +116,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// What the element with all bookmarks says where it is, if it is anywhere.
+    /// The content of the element with all bookmarks, if it exists in any place.
     fn old(&self, bare: Bare) -> Storage {
         let mut all = Storage::default();
         for element in self.private.iter().chain(&self.node) {
@@ -131,7 +133,7 @@ impl<'a> Places<'a> {
         all
     }
 
-    /// All bookmarks as they are, each once.
+    /// The union of all bookmarks.
     fn all(&self, bare: Bare) -> Storage {
         let old = self.old(bare);
         let mut all =
@@ -146,7 +148,7 @@ impl<'a> Places<'a> {
         self.items.iter().find(|kept| same(bare, &kept.bookmark.id, id))
     }
 
-    /// All bookmarks as they are with a change.
+    /// All bookmarks after a change.
     fn with(&self, change: &Change, bare: Bare) -> Storage {
         let mut all = self.all(bare);
         match change {
@@ -155,7 +157,7 @@ impl<'a> Places<'a> {
                     Some(room) => *room = bookmark.clone(),
                     None => all.rooms.push(bookmark.clone()),
                 }
-                // Where the node is full, the oldest one gives way.
+                // If the node is full, the oldest bookmark is dropped.
                 let most = self.directory.get(NEW).map_or(NODE_ITEMS_MAX, |node| node.config.items_max()) as usize;
                 let mut left = all.rooms.len().saturating_sub(most);
                 all.rooms.retain(|room| {
@@ -171,7 +173,7 @@ impl<'a> Places<'a> {
                     self.item(bare, &room.id).map_or_else(|| room.clone(), |kept| rewritten(room, &kept.bookmark))
                 });
                 let rooms: Vec<_> = rooms.collect();
-                // What an old client has never been shown it has not removed.
+                // An old client cannot have removed a bookmark that it was never shown.
                 let place = if matches!(change, Change::Private(_)) { &self.private } else { &self.node };
                 let shown = place.as_ref().map(|element| Storage::of(element, bare)).unwrap_or_default();
                 let is_among = |rooms: &[Bookmark], id: &str| rooms.iter().any(|other| same(bare, &other.id, id));
@@ -184,14 +186,14 @@ impl<'a> Places<'a> {
         all
     }
 
-    /// What is asked for, with what it is to the other places.
+    /// The requested change, with the corresponding changes in the other places.
     pub(super) fn change(mut self, account: &str, now_us: u64, bare: Bare, change: &Change, step: Step) -> Step {
         let all = self.with(change, bare);
         let Some(written) = xml::written(&all.write()) else { return step };
         let grows = matches!(change, Change::Published(_) | Change::Private(_) | Change::Node(_));
         let too_many = self.more || all.rooms.len() > NODE_ITEMS_MAX as usize || written.len() > BOOKMARKS_BYTES_MAX;
         if too_many {
-            // What there is would be lost to those who do not see all of it.
+            // Clients that see only one of the places would lose existing bookmarks.
             return if grows { Step::Error(Limit::Bookmarks.into()) } else { step };
         }
         match self.write(account, now_us, bare, Some(change), &all, &written) {
@@ -203,7 +205,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The same bookmarks in all places, where they are not yet. None if there is nothing to do.
+    /// Makes the bookmarks in all places the same. `None` if there is nothing to do.
     pub(super) fn bring_together(mut self, account: &str, now_us: u64, bare: Bare) -> Option<Batch> {
         let all = self.all(bare);
         if all.rooms.is_empty() && all.others.is_empty() {
@@ -216,7 +218,7 @@ impl<'a> Places<'a> {
         self.write(account, now_us, bare, None, &all, &written).ok().map(|(batch, _)| batch)
     }
 
-    /// Writes all bookmarks to the places that do not have them.
+    /// Writes all bookmarks to the places that differ.
     fn write(
         &mut self,
         account: &str,
@@ -248,7 +250,7 @@ impl<'a> Places<'a> {
         Ok((batch, events))
     }
 
-    /// Whether the user is the only one who sees a node (XEP-0411 5), or it is not there.
+    /// Whether only the user can see a node (XEP-0411 5), or it does not exist.
     fn is_private(&self, node: &str, affiliates: Option<Affiliates>) -> bool {
         let members = affiliates.is_none_or(|all| all.affiliations.iter().any(|(_, is)| *is != Affiliation::Outcast));
         self.directory
@@ -256,7 +258,7 @@ impl<'a> Places<'a> {
             .is_none_or(|node| node.config.access == Access::Whitelist && node.config.persist && !members)
     }
 
-    /// Items for all bookmarks, and for no others; false if they are not for the items' node, because others see it.
+    /// Writes items for exactly these bookmarks; false if the items' node is visible to others.
     fn write_items(
         &mut self,
         account: &str,
@@ -267,7 +269,7 @@ impl<'a> Places<'a> {
         batch: &mut Batch,
         events: &mut Vec<Event>,
     ) -> bool {
-        // What is asked for itself writes or removes these.
+        // The request itself writes or removes these.
         let done = |id: &str| match change {
             Some(Change::Published(bookmark)) => *bookmark.id == *id,
             Some(Change::Retracted(gone)) => **gone == *id,
