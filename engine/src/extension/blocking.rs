@@ -1,8 +1,10 @@
-//! Blocking Command (XEP-0191): JIDs that a user wants to hear nothing of. To them the user looks as if away.
+//! Blocking Command (XEP-0191): JIDs from which a user wants to receive nothing. To them the user
+//! appears unavailable.
 //!
-//! The list is one row of the user's, read with the account, so that each stanza is judged by it where it is handled: those that come at
-//! the user's home before any session gets them, those that go before they leave it. Whoever blocks somebody may say why
-//! (XEP-0377): that goes to the operator.
+//! The list is one row per user and is read with the account. Therefore each stanza is checked
+//! where it is handled: an incoming one at the user's home before a session gets it, an outgoing
+//! one before it leaves. A request to block may include a report (XEP-0377), which goes to the
+//! operator.
 
 use super::change::{Change, Way};
 use super::hook::{Extension, Record, Xep};
@@ -22,11 +24,11 @@ use minidom::Element;
 const NS: &str = "urn:xmpp:blocking";
 /// XEP-0377 2.
 const REPORTING_NS: &str = "urn:xmpp:reporting:1";
-/// Reports in one request.
+/// Limit of reports per request.
 const REPORTS_MAX: usize = 10;
-/// JIDs in a list.
+/// Limit of JIDs per list.
 const ITEMS_MAX: usize = 1_000;
-/// Bytes of a list.
+/// Limit of a list's size in bytes.
 const BYTES_MAX: usize = 64 << 10;
 const FORMAT: u8 = 1;
 
@@ -89,7 +91,8 @@ impl Blocked {
         self.has(jid) || self.has(bare) || self.has(domain)
     }
 
-    /// The row: a byte for its form, then the JIDs, each with an end that none of them can hold.
+    /// The row: a byte for its format, then the JIDs, each with a terminator that no JID can
+    /// contain.
     fn row(&self) -> Vec<u8> {
         if self.0.is_empty() {
             return Vec::new();
@@ -99,18 +102,19 @@ impl Blocked {
     }
 }
 
-/// The question for a user's list.
+/// The query for a user's list.
 pub fn query(account: &str) -> Query {
     rows::get(account, &rows::own_key(EXTENSION.name))
 }
 
-/// The JIDs in a row; `None` if it is not one of a known form.
+/// The JIDs in a row; `None` if its format is unknown.
 pub fn of_row(row: &[u8]) -> Option<impl Iterator<Item = &str>> {
     let (&FORMAT, rest) = row.split_first()? else { return None };
     Some(std::str::from_utf8(rest).ok()?.split_terminator('\0'))
 }
 
-/// Writes a user's list of normalised JIDs, sorted, each once; false if there are too many.
+/// Writes a user's list of JIDs, normalised, sorted and without duplicates; false if there are too
+/// many.
 pub fn put(batch: &mut Batch, account: &str, jids: Vec<Box<str>>) -> bool {
     let list = Blocked(jids);
     let row = list.row();
@@ -142,7 +146,7 @@ fn refuses(note: &dyn Note, way: Way, other: &str) -> Option<Refusal> {
 }
 
 fn blocklist(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
-    // Whoever has asked for the list hears of its changes.
+    // A session that has requested the list receives its changes.
     Step::Change(vec![Change::Mark(true)], payload("blocklist", &Blocked::of(context.note).0))
 }
 
@@ -161,7 +165,8 @@ fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if list.0.len() > ITEMS_MAX || row.len() > BYTES_MAX {
         return Step::Error(Limit::Record.into());
     }
-    // They see the user leave before nothing more reaches them; not again if that was so already.
+    // They see the user become unavailable before stanzas stop reaching them, unless it was hidden
+    // already.
     let mut changes: Vec<_> = hidden.into_iter().map(Change::Hide).collect();
     changes.push(Change::Record(row));
     changes.push(Change::Push(payload("block", &jids)));
@@ -182,7 +187,7 @@ fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if gone.is_empty() {
         return Step::Change(Vec::new(), Vec::new());
     }
-    // All of them are told as such (XEP-0191 3.5).
+    // The push says that all are unblocked (XEP-0191 3.5).
     let push = payload("unblock", if jids.is_empty() { &jids } else { &gone });
     let mut changes = vec![Change::Record(list.row())];
     changes.extend(gone.into_iter().map(Change::Show));
@@ -190,7 +195,7 @@ fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::Change(changes, Vec::new())
 }
 
-/// The JIDs of a request, normalised, each once, and what is reported of them.
+/// The JIDs of a request, normalised and without duplicates, and the reports about them.
 fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Result<(Vec<Box<str>>, Vec<Report>), Condition> {
     let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
     let (mut jids, mut reports) = (Vec::new(), Vec::new());
@@ -212,7 +217,8 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Result<(Vec<Box<str>
     Ok((jids, reports))
 }
 
-/// A report (XEP-0377 3). One without a reason is none; the address is blocked all the same (XEP-0377 4).
+/// A report (XEP-0377 3). A report without a reason is ignored, but the address is still blocked
+/// (XEP-0377 4).
 fn report(jid: &str, report: &Element) -> Option<Report> {
     let cut = |text: &str| beginning(text, REPORT_TEXT_BYTES_MAX).into();
     let ids = report.children().filter(|child| child.is("stanza-id", crate::ns::STANZA_ID));

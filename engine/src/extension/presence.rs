@@ -1,31 +1,33 @@
-//! Available presence, interned: a session keeps four bytes, and what a million sessions have in common is kept once.
+//! Available presence, interned: a session stores four bytes, and a payload common to a million
+//! sessions is stored once.
 //!
-//! A payload is the presence stanza as it came (`<show/>`, `<status/>`, `<priority/>`, caps, ...), without addresses and
-//! `id`. Clients of one kind send the same, so that of most a shard holds few distinct ones; idle times and avatars make others distinct. Each holder of an id owns one reference.
-//! It must never know whose presence it is.
+//! A payload is the presence stanza as received (`<show/>`, `<status/>`, `<priority/>`, caps, ...),
+//! without addresses and `id`. Clients of one kind send the same payload, so most shards hold few
+//! distinct ones; idle times and avatars make others distinct. Each holder of an id owns one
+//! reference. It must never know whose presence it is.
 
 use crate::limits::PRESENCE_PAYLOAD_BYTES_MAX;
 use hashbrown::HashTable;
 use std::num::NonZeroU32;
 
-/// A reference to an interned payload. `Option<PresenceId>` takes four bytes, too.
+/// A reference to an interned payload. `Option<PresenceId>` also takes four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct PresenceId(NonZeroU32);
 
-/// A number and one.
+/// A number plus one.
 type Tag = NonZeroU32;
 
 #[derive(Debug)]
 struct Slot {
     payload: Box<[u8]>,
     references: u32,
-    /// Of the payload, so that the index grows without looking at any.
+    /// Hash of the payload, so that the index can grow without reading payloads.
     hash: u32,
-    /// What the table's owner has noted of it.
+    /// A number that the table's owner has attached to it.
     tag: Option<Tag>,
 }
 
-/// The table did not take a payload: it is too long.
+/// The table refused a payload: it is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
@@ -40,16 +42,18 @@ pub struct PresenceTable {
 }
 
 impl PresenceTable {
-    /// An empty table. `key` keys the hash: with a key that is not guessed, nobody can send payloads that collide.
+    /// An empty table. `key` keys the hash: with an unguessable key, nobody can construct payloads
+    /// that collide.
     pub fn new(key: [u64; 2]) -> PresenceTable {
         PresenceTable { slots: Vec::new(), free: Vec::new(), index: HashTable::new(), key, bytes: 0 }
     }
 
-    /// Takes a reference to a payload, which is kept if it is new.
+    /// Takes a reference to a payload, which is stored if it is new.
     ///
     /// # Errors
-    /// [`Refused`] if the payload is over [`PRESENCE_PAYLOAD_BYTES_MAX`]. The table itself has no bound but that of sessions, each of
-    /// which holds one payload: what some send that nobody else sends keeps nobody from being seen.
+    /// [`Refused`] if the payload is over [`PRESENCE_PAYLOAD_BYTES_MAX`]. The table itself is
+    /// bounded only by the number of sessions, each of which holds one payload. So unique payloads
+    /// of some clients never prevent others from being seen.
     pub fn intern(&mut self, payload: &[u8]) -> Result<PresenceId, Refused> {
         let hash = hash(self.key, payload);
         let same = |&slot: &u32| {
@@ -86,17 +90,17 @@ impl PresenceTable {
         id
     }
 
-    /// What was noted of a payload.
+    /// The number attached to a payload.
     pub fn tag(&self, id: PresenceId) -> Option<u32> {
         self.slots[number(id) as usize].tag.map(|tag| tag.get() - 1)
     }
 
-    /// Notes something of a payload, as long as it is there.
+    /// Attaches a number to a payload for as long as the payload exists.
     pub fn set_tag(&mut self, id: PresenceId, tag: u32) {
         self.slot(id).tag = Some(NonZeroU32::MIN.saturating_add(tag));
     }
 
-    /// Gives one reference back; the last one frees the payload. Returns what was noted of it then.
+    /// Releases one reference; the last one frees the payload and returns its attached number.
     pub fn release(&mut self, id: PresenceId) -> Option<u32> {
         let slot = self.slot(id);
         slot.references -= 1;
@@ -158,7 +162,7 @@ fn hash(key: [u64; 2], payload: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-/// A hash as the index wants it, which looks at the upper bits, too.
+/// Prepares a hash for the index, which uses the upper bits, too.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -186,7 +190,7 @@ mod tests {
     fn presences_of_their_own_keep_nobody_from_being_seen() {
         let mut table = PresenceTable::new([1, 2]);
         assert_eq!(table.intern(&vec![b'x'; PRESENCE_PAYLOAD_BYTES_MAX + 1]), Err(Refused));
-        // With 350 bytes each, 190,000 had filled the table once.
+        // With 350 bytes each, 190,000 once filled the table.
         let mut payload = vec![b'x'; 350];
         for n in 0..250_000u64 {
             payload[..8].copy_from_slice(&n.to_be_bytes());

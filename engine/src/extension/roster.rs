@@ -1,17 +1,20 @@
-//! One user's roster as the home shard keeps it while it is of use, and every change to it (RFC 6121 2, 3).
+//! One user's roster as the home shard caches it, and every change to it (RFC 6121 2, 3).
 //!
-//! A change alters the cached form, adds its rows to a batch and says what has to follow; nothing is read, sent or
-//! looked up here. It must never know which resources are connected: pushes go to the "interested" ones (RFC 6121
-//! 2.2), and that flag is the shard's.
+//! A change alters the cached form, adds its rows to a batch and returns what follows; nothing is
+//! read, sent or looked up here. It must never know which resources are connected: pushes go to the
+//! "interested" ones (RFC 6121 2.2), and the shard has that flag.
 //!
-//! **Numbers.** What the user sends to a contact of the same deployment carries [`Sent::number`], what the server
-//! answers carries [`Received::reply`]'s; the receiving home hands it to [`Roster::received`]. They let it tell the answer
-//! to an older request (see `subscription`). Zero stands for "no number", as with another domain. A probe carries
-//! [`Roster::asked`]; the `unsubscribed` that answers for an account that does not exist carries back what it answers.
+//! **Numbers.** A stanza from the user to a contact of the same deployment carries
+//! [`Sent::number`], the server's answer carries the number in [`Received::reply`]; the receiving
+//! home passes it to [`Roster::received`]. It identifies an answer to an older request (see
+//! `subscription`). Zero means "no number", as with another domain. A probe carries
+//! [`Roster::asked`]; the `unsubscribed` that answers for an account that does not exist returns
+//! the number that it answers.
 //!
-//! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. Who has sent it
-//! remembers it: a request is pending until it is answered, the end of a subscription is unconfirmed until the contact's
-//! home has noted it ([`Roster::noted`]). A resource that becomes available has both sent again ([`Roster::ask_again`],
+//! **Healing.** A crash can lose a stanza between two homes after one of them has recorded its
+//! effect. The sender remembers it: a request is pending until it is answered, and the end of a
+//! subscription is unconfirmed until the contact's home has recorded it ([`Roster::noted`]). When a
+//! resource becomes available, both are sent again ([`Roster::ask_again`],
 //! [`Roster::unconfirmed`]).
 
 use super::iq::SetItem;
@@ -29,14 +32,14 @@ use crate::store::{Batch, Found};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Roster {
     version: Version,
-    /// The life in which it is changed.
+    /// The incarnation of the account in which the roster is changed.
     life: Life,
     entries: Vec<Entry>,
     listed: usize,
     bytes: usize,
 }
 
-/// The JID's length (2 bytes), the contact's bare JID, the stored row.
+/// The JID's length (2 bytes), the contact's bare JID and the stored row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry(Box<[u8]>);
 
@@ -50,7 +53,7 @@ impl Entry {
         Entry(bytes.into())
     }
 
-    /// Of a row as it was read; `None` if the contact's JID is longer than any.
+    /// Builds an entry from a stored row; `None` if the contact's JID is too long.
     fn of_row(contact: &[u8], record: &[u8]) -> Option<Entry> {
         let len = u16::try_from(contact.len()).ok()?.to_le_bytes();
         Some(Entry([&len, contact, record].concat().into()))
@@ -61,7 +64,7 @@ impl Entry {
         self.0[2..].split_at(len)
     }
 
-    /// The contact's JID as bytes, which sort as it does.
+    /// The contact's JID as bytes, which have the same order.
     fn key(&self) -> &[u8] {
         self.split().0
     }
@@ -78,17 +81,18 @@ impl Entry {
         ItemView::decode(self.record()).expect("checked when it was made")
     }
 
-    /// The item's state, without a look at what else the row says.
+    /// The item's state, without decoding the rest of the row.
     fn state(&self) -> State {
         let number = ItemView::decode_state(self.record()).expect("checked when it was made");
         State::from_number(number).expect("checked when it was loaded")
     }
 }
 
-/// What follows from a subscription stanza that one of the user's resources has sent.
+/// What follows from a subscription stanza sent by one of the user's resources.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Whether the stanza goes on to the contact, its `from` the user's bare JID (RFC 6121 3.1.2).
+    /// Whether the stanza is routed to the contact, with the user's bare JID as `from` (RFC 6121
+    /// 3.1.2).
     pub route: bool,
     /// The number that it carries to a home of the same deployment.
     pub number: u64,
@@ -96,20 +100,21 @@ pub struct Sent {
     pub confirm: u64,
     /// Payload of a roster push to the interested resources.
     pub push: Option<Vec<u8>>,
-    /// What the user's own presence does towards the contact.
+    /// How the user's own presence to the contact changes.
     pub presence: OwnPresence,
 }
 
-/// What follows from a subscription stanza that a contact has sent.
+/// What follows from a subscription stanza sent by a contact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Whether it is delivered: `subscribe` to the available resources, other kinds to the interested ones.
+    /// Whether it is delivered: `subscribe` to the available resources, other kinds to the
+    /// interested ones.
     pub deliver: bool,
     /// Payload of a roster push to the interested resources, after the stanza.
     pub push: Option<Vec<u8>>,
-    /// What the server answers at once from the user's bare JID, with the number that the answer carries.
+    /// The server's immediate answer from the user's bare JID, with the number that it carries.
     pub reply: Option<(Kind, u64)>,
-    /// What the user's own presence does towards the contact.
+    /// How the user's own presence to the contact changes.
     pub presence: OwnPresence,
 }
 
@@ -118,13 +123,13 @@ pub struct Received {
 pub struct Removed {
     /// Payload of the roster push to the interested resources.
     pub push: Vec<u8>,
-    /// Whether `unsubscribe` goes to the contact.
+    /// Whether `unsubscribe` is sent to the contact.
     pub unsubscribe: bool,
-    /// Whether `unsubscribed` goes to the contact, and with which number.
+    /// Whether `unsubscribed` is sent to the contact, and with which number.
     pub unsubscribed: Option<u64>,
     /// The number that the contact's home is to confirm for the last of them; 0 for none.
     pub confirm: u64,
-    /// What the user's own presence does towards the contact.
+    /// How the user's own presence to the contact changes.
     pub presence: OwnPresence,
 }
 
@@ -133,16 +138,16 @@ pub struct Removed {
 pub enum ProbeAnswer {
     /// The presence of each available resource.
     Presence,
-    /// `unsubscribed` with this number: the prober believes in a subscription that is not there.
+    /// `unsubscribed` with this number: the prober assumes a subscription that does not exist.
     Unsubscribed(u64),
 }
 
 /// A subscription stanza that is sent again when a resource becomes available.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Again {
-    /// Whom it goes to.
+    /// The addressee.
     pub contact: Box<str>,
-    /// Which of the four.
+    /// The stanza's type.
     pub kind: Kind,
     /// The number that it carries or answers.
     pub number: u64,
@@ -150,18 +155,18 @@ pub struct Again {
     pub confirm: u64,
 }
 
-/// The number of an answer that every numbered request is newer than.
+/// The number of an answer that is older than every numbered request.
 const OUTDATED: u64 = 1;
 
-/// A row of a roster, or its place in the list of rows, is not what this server writes.
+/// A row of a roster, or its place in the list of rows, is not one that this server writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrupt;
 
 impl Roster {
-    /// Reads the rows that `store::roster::query` brings.
+    /// Reads the rows that `store::roster::query` returns.
     ///
     /// # Errors
-    /// [`Corrupt`] if a row is not well-formed or the rows are not all there.
+    /// [`Corrupt`] if a row is malformed or rows are missing.
     pub fn load(found: &Found) -> Result<Roster, Corrupt> {
         let Found::Rows { rows, more: false } = found else {
             return Err(Corrupt);
@@ -185,7 +190,7 @@ impl Roster {
         Ok(roster)
     }
 
-    /// The same, to be changed in this life.
+    /// The same, to be changed in this incarnation.
     #[must_use]
     pub fn in_life(self, life: Life) -> Roster {
         Roster { life, ..self }
@@ -201,7 +206,8 @@ impl Roster {
         self.listed
     }
 
-    /// Bytes of memory that the roster holds, with about what the allocator adds: for the eviction of cached rosters.
+    /// Memory used by the roster in bytes, with an estimate of the allocator's overhead: for the
+    /// eviction of cached rosters.
     pub fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.bytes + self.entries.len() * 8
     }
@@ -222,14 +228,15 @@ impl Roster {
         self.entries[at].item().groups.iter().map(Into::into).collect()
     }
 
-    /// All contacts with their states, sorted: who gets the user's presence ([`State::from`]), who is probed
-    /// ([`State::to`]).
+    /// All contacts with their states, sorted: those who get the user's presence ([`State::from`])
+    /// and those who are probed ([`State::to`]).
     pub fn contacts(&self) -> impl Iterator<Item = (&str, State)> {
         self.entries.iter().map(|entry| (entry.contact(), entry.state()))
     }
 
-    /// What goes to each contact when the account is removed, sorted by contact, without numbers: nobody keeps a
-    /// subscription to or from an account that is not there (XEP-0077 3.2 leaves this to the server).
+    /// The stanzas that are sent to contacts when the account is removed, sorted by contact,
+    /// without numbers: no subscription to or from a removed account remains (XEP-0077 3.2 leaves
+    /// this to the server).
     pub fn farewells(&self) -> impl Iterator<Item = (&str, Kind)> {
         self.contacts().flat_map(|(contact, state)| {
             let own = (state.to() || state.pending_out()).then_some((contact, Kind::Unsubscribe));
@@ -238,8 +245,8 @@ impl Roster {
         })
     }
 
-    /// The subscription requests that wait for the user's answer, for delivery to a resource that becomes available
-    /// (RFC 6121 3.1.3): the contact, and its stanza if it was kept whole.
+    /// The subscription requests that wait for the user's answer, for delivery to a resource that
+    /// becomes available (RFC 6121 3.1.3): the contact, and its stanza if it was stored whole.
     pub fn requests(&self) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
         self.entries.iter().filter_map(|entry| {
             let item = entry.item();
@@ -248,11 +255,12 @@ impl Roster {
         })
     }
 
-    /// The requests that wait for the contacts' answers, sorted by contact, to be sent again when a resource becomes
-    /// available (RFC 6121 3.1.2). Each gets a new number: with the old one, it could cross its own denial.
+    /// The requests that wait for the contacts' answers, sorted by contact, to be sent again when a
+    /// resource becomes available (RFC 6121 3.1.2). Each gets a new number: with the old one, it
+    /// could cross its own denial.
     pub fn ask_again(&mut self, owner: &str, batch: &mut Batch) -> Vec<Again> {
         let mut asked = Vec::new();
-        // Those that were asked longest ago come first: their numbers are the lowest.
+        // The oldest requests come first: they have the lowest numbers.
         let waits = self.entries.iter().map(Entry::item).filter(|item| state_of(item).pending_out());
         let mut numbers: Vec<u64> = waits.map(|item| item.asked).collect();
         numbers.sort_unstable();
@@ -280,15 +288,17 @@ impl Roster {
         asked
     }
 
-    /// The ends of subscriptions that the contacts' homes may not have noted, sorted by contact, to be sent again when a
-    /// resource becomes available: each with the number that it answers, and the one to be confirmed.
+    /// The ends of subscriptions that the contacts' homes may not have recorded, sorted by contact,
+    /// to be sent again when a resource becomes available: each with the number that it answers and
+    /// the one to be confirmed.
     pub fn unconfirmed(&self) -> impl Iterator<Item = Again> {
         self.entries.iter().flat_map(|entry| {
             let item = entry.item();
             let Unconfirmed { number, left, ended } = item.unconfirmed;
-            // The contact's latest request waits here: what is over is the subscription before it.
+            // The contact's latest request waits here: the subscription that has ended is an older
+            // one.
             let answered = if state_of(&item).pending_in() { OUTDATED.min(item.seen) } else { item.seen };
-            // One confirmation does for both.
+            // One confirmation suffices for both.
             let of_left = if ended { 0 } else { number };
             let again = |kind, number, confirm| Again { contact: entry.contact().into(), kind, number, confirm };
             let left = left.then(|| again(Kind::Unsubscribe, item.seen, of_left));
@@ -297,7 +307,8 @@ impl Roster {
         })
     }
 
-    /// The contact's home has noted the end of a subscription that bore the number `confirm`, and all before it.
+    /// The contact's home has recorded the end of a subscription with the number `confirm`, and all
+    /// before it.
     pub fn noted(&mut self, owner: &str, contact: &str, confirm: u64, batch: &mut Batch) {
         let Some(old) = self.take(contact) else { return };
         let before = old.item();
@@ -314,12 +325,12 @@ impl Roster {
         self.entries.iter().map(|entry| (entry.contact(), entry.item())).filter(|(_, item)| item.listed)
     }
 
-    /// The contacts that it lists.
+    /// The listed contacts.
     pub fn listed_contacts(&self) -> impl Iterator<Item = &str> + Clone {
         self.items().map(|(contact, _)| contact)
     }
 
-    /// Answers a roster get with the client's version, if it gave one.
+    /// Answers a roster get with the client's version, if it sent one.
     pub fn get(&self, ver: Option<&str>) -> GetAnswer {
         roster_iq::answer(self.version, self.items(), ver)
     }
@@ -374,7 +385,7 @@ impl Roster {
             return Err(Condition::ItemNotFound);
         }
         let (state, seen) = (state_of(&item), item.seen);
-        // What is not confirmed is told again, so that one confirmation does for all.
+        // The unconfirmed ends are sent again, so that one confirmation suffices for all.
         let unconfirmed = Unconfirmed {
             number: self.version.current + 1,
             left: state.to() || state.pending_out() || item.unconfirmed.left,
@@ -383,7 +394,7 @@ impl Roster {
         self.version.raise(self.version.current + 1, self.life);
         self.version.removal = self.version.current;
         rows::put_version(batch, owner, self.version);
-        // What cannot be remembered is sent once.
+        // An end that cannot be remembered is sent once.
         let room = self.entries.len() - self.listed < ROSTER_PENDING_MAX;
         let confirm = if room && !unconfirmed.is_empty() { unconfirmed.number } else { 0 };
         let entry = Entry::new(contact, &ItemView { asked: item.asked, seen, unconfirmed, ..ItemView::default() });
@@ -402,11 +413,12 @@ impl Roster {
         })
     }
 
-    /// One of the user's resources has sent a subscription stanza to the contact's bare JID (RFC 6121 A.2).
-    /// To the user's own JID it does nothing: one's own resources always see each other (RFC 6121 4.2.2).
+    /// Handles a subscription stanza from one of the user's resources to the contact's bare JID
+    /// (RFC 6121 A.2). To the user's own JID it does nothing: a user's resources always see each
+    /// other (RFC 6121 4.2.2).
     ///
     /// # Errors
-    /// [`Limit::Roster`] if it needs a new item.
+    /// [`Limit::Roster`] if it requires a new item.
     pub fn sent(&mut self, owner: &str, contact: &str, kind: Kind, batch: &mut Batch) -> Result<Sent, Refusal> {
         if contact == owner {
             return Ok(Sent { route: false, number: 0, confirm: 0, push: None, presence: OwnPresence::Keep });
@@ -436,7 +448,7 @@ impl Roster {
             ..before
         };
         let number = if kind == Kind::Subscribe { new_version } else { item.seen };
-        // While the other end is open, too, both wait for a time when both are sent again.
+        // While the other end is also unconfirmed, both are sent again together later.
         let confirm = if ends && !(left && ended) { new_version } else { 0 };
         let entry = Entry::new(contact, &item);
         let adds = item.listed && !before.listed;
@@ -454,8 +466,9 @@ impl Roster {
         Ok(Sent { route: result.route, number, confirm, push: push.filter(|_| result.push), presence: result.presence })
     }
 
-    /// A subscription stanza of the contact has arrived for the user (RFC 6121 A.3). `number` is what it carries,
-    /// `stanza` its bytes as they are to be delivered (kept for a `subscribe` until it is answered).
+    /// Handles a subscription stanza from the contact to the user (RFC 6121 A.3). `number` is the
+    /// number that it carries, `stanza` its bytes as delivered (a `subscribe` is stored until it is
+    /// answered).
     pub fn received(
         &mut self,
         owner: &str,
@@ -494,7 +507,7 @@ impl Roster {
         let entry = Entry::new(contact, &item);
         let hidden = self.entries.len() - self.listed;
         if old.is_none() && asks && (hidden >= ROSTER_PENDING_MAX || !room) {
-            // Denied, so that the asking side does not wait for an answer that nobody can give.
+            // Denied, so that the requester does not wait for an answer that cannot be given.
             return Received { reply: Some((Kind::Unsubscribed, number)), ..nothing };
         }
         if result.push {
@@ -507,18 +520,19 @@ impl Roster {
         Received { deliver: result.deliver, push, reply, presence: result.presence }
     }
 
-    /// The contact probes the user, with the number that it has asked last (RFC 6121 4.3.2).
+    /// Handles a probe from the contact, with the number of its latest request (RFC 6121 4.3.2).
     pub fn probed(&self, contact: &str, number: u64) -> ProbeAnswer {
         match self.state(contact) {
             state if state.from() => ProbeAnswer::Presence,
-            // The contact's latest request waits here: what is over is the subscription before it.
+            // The contact's latest request waits here: the subscription that has ended is an older
+            // one.
             state if state.pending_in() && number > OUTDATED => ProbeAnswer::Unsubscribed(OUTDATED),
             _ => ProbeAnswer::Unsubscribed(number),
         }
     }
 
-    /// Keeps, writes or drops an item that was taken out: rows that say nothing are not kept, and rows that have not
-    /// changed are not written. Returns a push's payload if the item is kept.
+    /// Keeps, writes or drops an item that was taken out: empty rows are dropped, and unchanged
+    /// rows are not written. Returns a push's payload if the item is kept.
     fn settle(
         &mut self,
         owner: &str,

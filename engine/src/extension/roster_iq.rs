@@ -1,5 +1,5 @@
-//! The XML of `jabber:iq:roster` (RFC 6121 2): requests in, results and pushes out. It must never know how a roster is
-//! kept or changed.
+//! The XML of `jabber:iq:roster` (RFC 6121 2): parses requests and writes results and pushes. It
+//! must never know how a roster is stored or changed.
 
 use super::hook::Extension;
 use super::iq::{Context, Feature, IqRequest, RosterRequest, ServerFacts, SetItem, Step, Target, Verbs, always};
@@ -10,7 +10,7 @@ use crate::store::roster::{ItemView, Version};
 /// The namespace of roster management (RFC 6121 2.1).
 pub const NS: &str = "jabber:iq:roster";
 
-/// RFC 6121 2.1: one's own roster; somebody else's is `<forbidden/>` (2.3.3).
+/// RFC 6121 2.1: the user's own roster; another's is `<forbidden/>` (2.3.3).
 pub const FEATURE: Feature = Feature {
     namespace: NS,
     name: "query",
@@ -45,24 +45,25 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     }
 }
 
-/// Most pushes in place of a whole roster (RFC 6121 2.6.3); with more changes the whole is sent.
+/// Limit of pushes in place of a whole roster (RFC 6121 2.6.3); with more changes the whole roster
+/// is sent.
 const PUSHES_MAX: usize = 32;
 
 /// The answer to a roster get (RFC 6121 2.1.4, 2.6.3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GetAnswer {
-    /// The result's payload; empty where the client is up to date or gets `pushes`.
+    /// The result's payload; empty if the client is up to date or gets `pushes`.
     pub payload: Vec<u8>,
-    /// Payloads of roster pushes to the asking resource, to follow the result in this order.
+    /// Payloads of roster pushes to the requesting resource, sent after the result in this order.
     pub pushes: Vec<Vec<u8>>,
 }
 
-/// Reads the payload of a roster get or set. `bare` normalises an address and returns `None` if it is none or has a
-/// resource.
+/// Reads the payload of a roster get or set. `bare` normalises an address and returns `None` if it
+/// is invalid or has a resource.
 ///
 /// # Errors
-/// RFC 6121 2.3.3: [`Condition::BadRequest`] unless a set has exactly one item with a bare JID and no group twice,
-/// [`Condition::NotAcceptable`] for a group without a name.
+/// RFC 6121 2.3.3: [`Condition::BadRequest`] unless a set has exactly one item with a bare JID and
+/// no duplicate group, [`Condition::NotAcceptable`] for a group without a name.
 pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>) -> Result<RosterRequest, Condition> {
     let query = xml::parse(payload).filter(|element| element.is("query", NS)).ok_or(Condition::BadRequest)?;
     let mut items = query.children().filter(|child| child.is("item", NS));
@@ -88,7 +89,7 @@ pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>)
         if groups.contains(&name) {
             return Err(Condition::BadRequest);
         }
-        // The roster refuses more groups than it takes; this only bounds the search above.
+        // The roster itself limits the number of groups; this only bounds the search above.
         if groups.len() > crate::limits::ROSTER_GROUPS_MAX {
             return Err(Condition::NotAcceptable);
         }
@@ -97,8 +98,8 @@ pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>)
     Ok(RosterRequest::Set(SetItem { jid, name: item.attr("name").unwrap_or_default().into(), groups }))
 }
 
-/// Answers a roster get: nothing for a client that is up to date, pushes for one that is a little behind, else the
-/// whole roster (RFC 6121 2.6.3). `items` are the listed ones.
+/// Answers a roster get: nothing for a client that is up to date, pushes for one that is slightly
+/// behind, else the whole roster (RFC 6121 2.6.3). `items` are the listed ones.
 pub(super) fn answer<'a>(
     version: Version,
     items: impl Iterator<Item = (&'a str, ItemView<'a>)> + Clone,
@@ -121,7 +122,8 @@ pub(super) fn answer<'a>(
     GetAnswer { payload, pushes: Vec::new() }
 }
 
-/// The payload of a push of an item as it is now (RFC 6121 2.1.6), with this number of the roster's history.
+/// The payload of a push of an item's current state (RFC 6121 2.1.6), with this number of the
+/// roster's history.
 pub(super) fn push(version: &Version, number: u64, contact: &str, item: &ItemView<'_>) -> Vec<u8> {
     let mut out = open(version, number);
     write_item(&mut out, contact, item);
@@ -168,7 +170,7 @@ fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) {
     out.extend_from_slice(b"</item>");
 }
 
-/// The state of an item whose number was checked when it was loaded.
+/// The state of an item, whose number was checked when it was loaded.
 pub(super) fn state_of(item: &ItemView<'_>) -> State {
     State::from_number(item.state).expect("checked when it was loaded")
 }

@@ -1,4 +1,4 @@
-//! Tests of a roster's changes and of its XML, by the clauses of RFC 6121.
+//! Tests of roster changes and of the roster's XML, by the clauses of RFC 6121.
 
 use super::super::iq::RosterRequest as Request;
 use super::super::roster_iq::parse;
@@ -22,7 +22,7 @@ fn item(jid: &str, name: &str, groups: &[&str]) -> SetItem {
     SetItem { jid: jid.into(), name: name.into(), groups: groups.iter().map(|&group| group.into()).collect() }
 }
 
-/// The rows of the roster table, as a store would hold them after the batches.
+/// The rows of the roster table as a store would hold them after the batches.
 #[derive(Default)]
 struct Rows(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -60,19 +60,19 @@ fn requests_are_read_by_rfc_6121_2_3() {
             true,
             Ok(Request::Set(item("nurse@example.com", "Nurse", &["Servants"]))),
         ),
-        // 2.1.2.5, 2.5.1: of the subscription attribute only "remove" counts.
+        // 2.1.2.5, 2.5.1: the subscription attribute is ignored except for "remove".
         ("<query NS><item jid='a@x' subscription='remove'/></query>", true, Ok(Request::Remove("a@x".into()))),
         // 2.3.3: not exactly one item.
         ("<query NS/>", true, Err(Condition::BadRequest)),
         ("<query NS><item jid='a@x'/><item jid='b@x'/></query>", true, Err(Condition::BadRequest)),
-        // 2.3.3: the same group twice; a group without a name.
+        // 2.3.3: a duplicate group; a group without a name.
         ("<query NS><item jid='a@x'><group>A</group><group>A</group></item></query>", true, Err(Condition::BadRequest)),
         ("<query NS><item jid='a@x'><group/></item></query>", true, Err(Condition::NotAcceptable)),
         // 2.1.2.3: an item needs a bare JID.
         ("<query NS><item name='A'/></query>", true, Err(Condition::BadRequest)),
         ("<query NS><item jid='a@x/res'/></query>", true, Err(Condition::BadRequest)),
         ("<query xmlns='other'/>", false, Err(Condition::BadRequest)),
-        // An item of another namespace is none.
+        // An item of another namespace is ignored.
         ("<query NS><item xmlns='other' jid='a@x'/></query>", true, Err(Condition::BadRequest)),
     ];
     for (payload, set, expected) in cases {
@@ -82,7 +82,7 @@ fn requests_are_read_by_rfc_6121_2_3() {
 
 #[test]
 fn a_set_is_pushed_and_listed() {
-    // RFC 6121 2.3.2, 2.4.2: a set is pushed with what the server knows; 2.1.4: and a get lists it.
+    // RFC 6121 2.3.2, 2.4.2: a set is pushed with the server's data; 2.1.4: and a get lists it.
     let (mut roster, mut batch) = (Roster::default(), Batch::new());
     let push = roster.set(JULIET, &item(ROMEO, "Romeo & co", &["Friends", "Lovers"]), &mut batch).unwrap();
     let listed = "<item jid='romeo@example.net' name='Romeo &amp; co' subscription='none'>\
@@ -97,7 +97,7 @@ fn a_set_is_pushed_and_listed() {
 
 #[test]
 fn a_set_keeps_the_subscription() {
-    // RFC 6121 2.4.2: name and groups are the client's, the rest is the server's.
+    // RFC 6121 2.4.2: the client sets name and groups, the server the rest.
     let (mut roster, mut batch) = (Roster::default(), Batch::new());
     roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch).unwrap();
     roster.received(JULIET, ROMEO, Kind::Subscribe, 5, b"<presence/>", &mut batch);
@@ -145,7 +145,7 @@ fn requests_beyond_the_bound_are_denied() {
     let denied = roster.received(JULIET, ROMEO, Kind::Subscribe, 9, b"<presence/>", &mut batch);
     assert_eq!((denied.deliver, denied.reply), (false, Some((Kind::Unsubscribed, 9))));
     assert!(batch.is_empty() && roster.state(ROMEO) == State::None);
-    // A listed contact's request always has a place.
+    // There is always room for a listed contact's request.
     roster.set(JULIET, &item(ROMEO, "", &[]), &mut batch).unwrap();
     assert!(roster.received(JULIET, ROMEO, Kind::Subscribe, 9, b"<presence/>", &mut batch).deliver);
 }
@@ -161,7 +161,7 @@ fn a_request_is_not_shown_in_the_roster_and_kept_until_it_is_answered() {
     assert_eq!(text(&roster.get(None).payload), "<query xmlns='jabber:iq:roster' ver='1'></query>");
     assert_eq!(rows.load().requests().collect::<Vec<_>>(), [(ROMEO, Some(&stanza[..]))]);
     assert_eq!(roster.remove(JULIET, ROMEO, &mut batch), Err(Condition::ItemNotFound));
-    // 3.1.5: approved, it is listed, and the answer carries the request's number.
+    // 3.1.5: once approved, it is listed, and the answer carries the request's number.
     let sent = roster.sent(JULIET, ROMEO, Kind::Subscribed, &mut batch).unwrap();
     assert_eq!((sent.route, sent.number, sent.presence), (true, 4, OwnPresence::Show));
     assert!(text(&sent.push.unwrap()).contains("<item jid='romeo@example.net' subscription='from'/>"));
@@ -190,7 +190,7 @@ fn a_long_request_is_kept_without_its_text() {
 
 #[test]
 fn a_removal_ends_both_subscriptions() {
-    // RFC 6121 2.5.2; a request without an answer is ended, too, or its answer would come to nobody.
+    // RFC 6121 2.5.2; an unanswered request is also ended, or its answer would find no item.
     type Case<'a> = (&'a [Kind], &'a [Kind], bool, bool, OwnPresence);
     let states: [Case<'_>; 5] = [
         (&[], &[], false, false, OwnPresence::Keep),
@@ -214,7 +214,7 @@ fn a_removal_ends_both_subscriptions() {
             (unsubscribe, unsubscribed, presence)
         );
         assert!(text(&removed.push).contains("<item jid='romeo@example.net' subscription='remove'/>"));
-        // 2.5.3: a second time there is nothing to remove.
+        // 2.5.3: the second time there is nothing to remove.
         assert_eq!(roster.remove(JULIET, ROMEO, &mut batch), Err(Condition::ItemNotFound));
     }
 }
@@ -240,7 +240,7 @@ fn versions_spare_the_whole_roster() {
     for whole in [None, Some(""), Some("x"), Some("5"), Some("-1")] {
         assert!(text(&roster.get(whole).payload).contains("a@x"), "{whole:?}");
     }
-    // After a removal the items alone do not tell what has changed.
+    // After a removal the items alone do not show what has changed.
     roster.remove(JULIET, "b@x", &mut batch).unwrap();
     assert!(!roster.get(Some("4")).payload.is_empty());
     assert_eq!(roster.get(Some("5")), GetAnswer { payload: Vec::new(), pushes: Vec::new() });
@@ -284,7 +284,7 @@ fn probes_are_answered_by_rfc_6121_4_3_2() {
     assert_eq!(probed(&[Kind::Subscribed], &[Kind::Subscribe], 7), ProbeAnswer::Presence);
     assert_eq!(probed(&[], &[], 7), ProbeAnswer::Unsubscribed(7));
     assert_eq!(probed(&[Kind::Subscribe], &[], 7), ProbeAnswer::Unsubscribed(7));
-    // Romeo believes in a subscription, and has asked again since it ended: his request is still open.
+    // Romeo assumes a subscription, and has asked again since it ended: his request is still open.
     assert_eq!(probed(&[], &[Kind::Subscribe], 7), ProbeAnswer::Unsubscribed(OUTDATED));
     let mut romeo = Roster::default();
     romeo.sent(ROMEO, JULIET, Kind::Subscribe, &mut batch).unwrap();
@@ -296,7 +296,7 @@ fn probes_are_answered_by_rfc_6121_4_3_2() {
 
 #[test]
 fn an_end_is_told_again_until_it_is_noted() {
-    // RFC 6121 3.2.1, 3.3.1: both sides are to know of the end; a crash may have come between them.
+    // RFC 6121 3.2.1, 3.3.1: both sides must learn of the end; a crash may have come between them.
     let again = |kind, number, confirm| Again { contact: ROMEO.into(), kind, number, confirm };
     let (mut roster, mut batch) = (Roster::default(), Batch::new());
     let mut send = |roster: &mut Roster, kind| roster.sent(JULIET, ROMEO, kind, &mut batch).unwrap();
@@ -313,7 +313,8 @@ fn an_end_is_told_again_until_it_is_noted() {
     roster.noted(JULIET, ROMEO, second, &mut batch);
     assert_eq!(roster.unconfirmed().count(), 0);
 
-    // A removal ends both ways, and is remembered though the roster does not show it; one confirmation does for both.
+    // A removal ends both directions and is remembered although the roster does not show it; one
+    // confirmation suffices for both.
     roster.received(JULIET, ROMEO, Kind::Subscribe, 7, b"", &mut batch);
     roster.sent(JULIET, ROMEO, Kind::Subscribed, &mut batch).unwrap();
     roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch).unwrap();
@@ -321,7 +322,7 @@ fn an_end_is_told_again_until_it_is_noted() {
     assert_eq!(roster.listed(), 0);
     let both = [again(Kind::Unsubscribe, 7, 0), again(Kind::Unsubscribed, 7, confirm)];
     assert_eq!(roster.unconfirmed().collect::<Vec<_>>(), both);
-    // Romeo asks again: what has ended is what was before that.
+    // Romeo asks again: the subscription that ended is the one before.
     roster.received(JULIET, ROMEO, Kind::Subscribe, 9, b"", &mut batch);
     assert_eq!(roster.unconfirmed().nth(1), Some(again(Kind::Unsubscribed, OUTDATED, confirm)));
     roster.sent(JULIET, ROMEO, Kind::Unsubscribed, &mut batch).unwrap();
@@ -348,7 +349,7 @@ enum Letter {
     Noted { confirm: u64 },
 }
 
-/// One home: the roster, its rows, and the letters on their way to the other one.
+/// One home: the roster, its rows, and its letters in flight to the other home.
 struct Home {
     owner: &'static str,
     contact: &'static str,
@@ -378,7 +379,7 @@ impl Home {
                     }
                 }
             }
-            // The roster is dropped from the cache and read again.
+            // The roster is evicted from the cache and read again.
             6 => self.roster = self.rows.load(),
             7 => return self.log_in(),
             kind => {
@@ -404,7 +405,7 @@ impl Home {
         self.rows.apply(&mut batch);
     }
 
-    /// The user comes online, as the module's text on healing says.
+    /// The user comes online, as described under "Healing" in the module.
     fn log_in(&mut self) {
         let mut batch = Batch::new();
         for Again { number, .. } in self.roster.ask_again(self.owner, &mut batch) {
@@ -416,7 +417,7 @@ impl Home {
     }
 }
 
-/// Lets every stanza arrive that is on its way.
+/// Delivers every stanza in flight.
 fn drain(romeo: &mut Home, juliet: &mut Home) {
     while !romeo.out.is_empty() || !juliet.out.is_empty() {
         if let Some(stanza) = romeo.out.pop_front() {
@@ -431,8 +432,8 @@ fn drain(romeo: &mut Home, juliet: &mut Home) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
-    /// RFC 6121 2.5, 3, A: with removals and reloads in between, both rosters agree when all stanzas have arrived, and
-    /// the rows always tell what the cache tells.
+    /// RFC 6121 2.5, 3, A: with removals and reloads in between, both rosters agree when all
+    /// stanzas have arrived, and the rows always match the cache.
     #[test]
     fn two_homes_agree_when_the_stanzas_have_arrived(steps in prop::collection::vec((0u8..4, 0usize..8), 0..80)) {
         let (mut romeo, mut juliet) = (Home::new(ROMEO, JULIET), Home::new(JULIET, ROMEO));
@@ -455,7 +456,7 @@ proptest! {
         prop_assert_eq!((r.pending_out(), r.pending_in()), (j.pending_in(), j.pending_out()), "{:?} {:?}", r, j);
     }
 
-    /// RFC 6121 3.1.2: also when stanzas were lost on the way, once both users have come online.
+    /// RFC 6121 3.1.2: also when stanzas were lost, once both users have come online.
     #[test]
     fn two_homes_agree_after_losses_when_the_users_log_in(
         steps in prop::collection::vec((0u8..6, 0usize..8), 0..80), romeo_first in any::<bool>(),
@@ -479,7 +480,8 @@ proptest! {
         drain(first, second);
         let (r, j) = (first.roster.state(second.owner), second.roster.state(first.owner));
         prop_assert_eq!((r.to(), r.from()), (j.from(), j.to()), "{:?} {:?}", r, j);
-        // The end of a subscription that was to be renewed may have become known only now: the request is open again.
+        // The end of a subscription that was to be renewed may have arrived only now: the request
+        // is open again.
         first.log_in();
         drain(first, second);
         let (r, j) = (romeo.roster.state(JULIET), juliet.roster.state(ROMEO));

@@ -1,35 +1,37 @@
 //! The presence subscription state machine: RFC 6121 Appendix A with pre-approval (3.4), as tables.
 //!
-//! For the user who keeps the roster: what a subscription stanza, sent by one of the user's resources ([`outbound`]) or
-//! received from the contact ([`inbound`]), does to the item and what has to follow. This file must never know where
-//! the contact lives, how an item is stored, or which resources are connected.
+//! For the owner of the roster: the effect on the item of a subscription stanza sent by one of the
+//! user's resources ([`outbound`]) or received from the contact ([`inbound`]), and what follows.
+//! This file must never know where the contact's home is, how an item is stored, or which resources
+//! are connected.
 //!
-//! The appendix alone lets two rosters drift apart when requests cross on their way: a user who unsubscribes and
-//! subscribes again takes the answer to the first request for the answer to the second. So a request between two homes
-//! of the same deployment carries a number, its answers carry that number back, and an answer to an older request is
-//! [`Answer::Stale`]. Where there is no number (another domain), every answer is [`Answer::Current`] and the appendix
-//! holds as it stands.
+//! With the appendix alone, two rosters can diverge when requests cross: a user who unsubscribes
+//! and subscribes again takes the answer to the first request for the answer to the second.
+//! Therefore a request between two homes of the same deployment carries a number, its answers
+//! return that number, and an answer to an older request is [`Answer::Stale`]. Without a number
+//! (another domain), every answer is [`Answer::Current`] and the appendix applies unchanged.
 
 /// The nine states of RFC 6121 A.1. The number is stored: never reuse one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(u8)]
 pub enum State {
-    /// Neither is subscribed, nothing is asked. Also the state of somebody who is not in the roster.
+    /// Neither is subscribed and no request is pending. Also the state of a contact who is not in
+    /// the roster.
     #[default]
     None = 0,
-    /// The user has asked and the contact has not answered.
+    /// The user has sent a request that the contact has not answered.
     NonePendingOut = 1,
-    /// The contact has asked and the user has not answered.
+    /// The contact has sent a request that the user has not answered.
     NonePendingIn = 2,
-    /// Both have asked and neither has answered.
+    /// Both have sent requests and neither has answered.
     NonePendingOutIn = 3,
     /// The user receives the contact's presence.
     To = 4,
-    /// As `To`, and the contact has asked.
+    /// Like `To`, and the contact has sent a request.
     ToPendingIn = 5,
     /// The contact receives the user's presence.
     From = 6,
-    /// As `From`, and the user has asked.
+    /// Like `From`, and the user has sent a request.
     FromPendingOut = 7,
     /// Each receives the other's presence.
     Both = 8,
@@ -38,11 +40,11 @@ pub enum State {
 use State::{Both, From, FromPendingOut, None, NonePendingIn, NonePendingOut, NonePendingOutIn, To, ToPendingIn};
 
 impl State {
-    /// All states, in the order of their numbers, which is the order of the appendix' tables.
+    /// All states in the order of their numbers, which is also the order of the appendix's tables.
     pub const ALL: [State; 9] =
         [None, NonePendingOut, NonePendingIn, NonePendingOutIn, To, ToPendingIn, From, FromPendingOut, Both];
 
-    /// The state of a stored number.
+    /// The state with a stored number.
     pub fn from_number(number: u8) -> Option<State> {
         State::ALL.get(usize::from(number)).copied()
     }
@@ -57,12 +59,12 @@ impl State {
         matches!(self, From | FromPendingOut | Both)
     }
 
-    /// Whether the user has asked and waits (`ask='subscribe'` in the roster, RFC 6121 2.1.2.2).
+    /// Whether the user's request is pending (`ask='subscribe'` in the roster, RFC 6121 2.1.2.2).
     pub fn pending_out(self) -> bool {
         matches!(self, NonePendingOut | NonePendingOutIn | FromPendingOut)
     }
 
-    /// Whether the contact has asked and waits. A roster never shows it (RFC 6121 A.1).
+    /// Whether the contact's request is pending. A roster never shows it (RFC 6121 A.1).
     pub fn pending_in(self) -> bool {
         matches!(self, NonePendingIn | NonePendingOutIn | ToPendingIn)
     }
@@ -95,7 +97,8 @@ impl Kind {
     /// All kinds, in the order of the appendix.
     pub const ALL: [Kind; 4] = [Kind::Subscribe, Kind::Unsubscribe, Kind::Subscribed, Kind::Unsubscribed];
 
-    /// The kind of a presence stanza's `type` attribute; `None` for the types that are not about subscriptions.
+    /// The kind for a presence stanza's `type` attribute; `None` for types that are not about
+    /// subscriptions.
     pub fn from_type(value: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.as_str() == value)
     }
@@ -111,60 +114,64 @@ impl Kind {
     }
 }
 
-/// What the user's own presence does towards the contact.
+/// How the user's own presence to the contact changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum OwnPresence {
-    /// Nothing.
+    /// It does not change.
     Keep,
-    /// The current presence of each available resource goes to the contact, after the approval (RFC 6121 3.1.5).
+    /// The current presence of each available resource is sent to the contact, after the approval
+    /// (RFC 6121 3.1.5).
     Show,
-    /// Unavailable presence of each available resource goes to the contact (RFC 6121 3.2.2, 3.3.3), before the
-    /// `unsubscribed` where there is one, so that it arrives while the subscription still stands.
+    /// Unavailable presence of each available resource is sent to the contact (RFC 6121 3.2.2,
+    /// 3.3.3), before the `unsubscribed` where there is one, so that it arrives while the
+    /// subscription still exists.
     Hide,
 }
 
-/// What follows from a subscription stanza that the user has sent.
+/// What follows from a subscription stanza sent by the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outbound {
     /// The item's new state.
     pub state: State,
     /// The item's new pre-approval flag (RFC 6121 3.4).
     pub approved: bool,
-    /// Whether the stanza goes on to the contact, from the user's bare JID.
+    /// Whether the stanza is routed to the contact, from the user's bare JID.
     pub route: bool,
-    /// Whether interested resources get a roster push: something visible in the item has changed.
+    /// Whether interested resources get a roster push: a visible property of the item has changed.
     pub push: bool,
-    /// What the user's presence does.
+    /// How the user's own presence changes.
     pub presence: OwnPresence,
 }
 
-/// What follows from a subscription stanza that the contact has sent.
+/// What follows from a subscription stanza sent by the contact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inbound {
     /// The item's new state.
     pub state: State,
-    /// Whether the stanza is delivered: `subscribe` to available resources and again at each login until it is
-    /// answered (RFC 6121 3.1.3), the others to interested resources (3.1.6, 3.2.3, 3.3.3).
+    /// Whether the stanza is delivered: `subscribe` to available resources and again at each login
+    /// until it is answered (RFC 6121 3.1.3), the others to interested resources (3.1.6, 3.2.3,
+    /// 3.3.3).
     pub deliver: bool,
     /// Whether interested resources get a roster push, after the stanza.
     pub push: bool,
-    /// What the server answers in the user's name at once.
+    /// The server's immediate answer in the user's name.
     pub reply: Option<Kind>,
-    /// What the user's presence does.
+    /// How the user's own presence changes.
     pub presence: OwnPresence,
 }
 
 /// How an inbound `subscribed` or `unsubscribed` relates to the user's latest request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The contact's home had seen the latest request when it answered; or this cannot be known.
+    /// The contact's home had received the latest request when it answered; or this is unknown.
     Current,
-    /// It answers an older request: the latest one is still on its way to the contact's home.
+    /// It answers an older request: the latest one is still in flight to the contact's home.
     Stale,
 }
 
-/// RFC 6121 A.2.1 to A.2.4, a row a [`Kind`], a column a [`State`]: the new state, and whether the stanza is routed.
-/// At [1] the stanza changes the pre-approval flag, which is [`outbound`]'s part.
+/// RFC 6121 A.2.1 to A.2.4, one row per [`Kind`], one column per [`State`]: the new state, and
+/// whether the stanza is routed. At [1] the stanza changes the pre-approval flag, which
+/// [`outbound`] does.
 const OUTBOUND: [[(State, bool); 9]; 4] = [
     // A.2.1 subscribe
     [
@@ -216,7 +223,8 @@ const OUTBOUND: [[(State, bool); 9]; 4] = [
     ],
 ];
 
-/// RFC 6121 A.3.1 to A.3.4, a row a [`Kind`], a column a [`State`]: the new state, and whether the stanza is delivered.
+/// RFC 6121 A.3.1 to A.3.4, one row per [`Kind`], one column per [`State`]: the new state, and
+/// whether the stanza is delivered.
 const INBOUND: [[(State, bool); 9]; 4] = [
     // A.3.1 subscribe; in the last three the server answers "subscribed" itself
     [
@@ -268,14 +276,14 @@ const INBOUND: [[(State, bool); 9]; 4] = [
     ],
 ];
 
-/// What a subscription stanza of the user does to the item in `state` (RFC 6121 A.2, 3.4). Somebody who is not in the
-/// roster is in state [`State::None`], not approved.
+/// The effect of a subscription stanza from the user on the item in `state` (RFC 6121 A.2, 3.4). A
+/// contact who is not in the roster is in state [`State::None`], not approved.
 pub fn outbound(state: State, approved: bool, kind: Kind) -> Outbound {
     let (new_state, route) = OUTBOUND[kind as usize][state as usize];
     let new_approved = match kind {
         // RFC 6121 3.4.2: from "None", "None + Pending Out" and "To" it is a pre-approval.
         Kind::Subscribed if !route && !state.from() => true,
-        // RFC 6121 A.2.4 [1]: takes the pre-approval back, too.
+        // RFC 6121 A.2.4 [1]: also revokes the pre-approval.
         Kind::Unsubscribed => false,
         _ => approved,
     };
@@ -288,8 +296,8 @@ pub fn outbound(state: State, approved: bool, kind: Kind) -> Outbound {
     Outbound { state: new_state, approved: new_approved, route, push, presence }
 }
 
-/// What a subscription stanza of the contact does to the user's item in `state` (RFC 6121 A.3, 3.4.2). `answer` only
-/// matters for `subscribed` and `unsubscribed`.
+/// The effect of a subscription stanza from the contact on the user's item in `state` (RFC 6121
+/// A.3, 3.4.2). `answer` only matters for `subscribed` and `unsubscribed`.
 pub fn inbound(state: State, approved: bool, kind: Kind, answer: Answer) -> Inbound {
     let (mut new_state, mut deliver) = INBOUND[kind as usize][state as usize];
     let mut reply = Option::None;
@@ -301,10 +309,12 @@ pub fn inbound(state: State, approved: bool, kind: Kind, answer: Answer) -> Inbo
             deliver = false;
             reply = Some(Kind::Subscribed);
         }
-        // RFC 6121 A.3.2 [1]: what the contact believed in is over, and is told so.
+        // RFC 6121 A.3.2 [1]: the subscription that the contact assumed has ended; the answer says
+        // so.
         Kind::Unsubscribe if deliver => reply = Some(Kind::Unsubscribed),
         Kind::Subscribed if answer == Answer::Stale => (new_state, deliver) = (state, false),
-        // The subscription is over, but a newer request is on its way: back to waiting for that one's answer.
+        // The subscription has ended, but a newer request is in flight: return to waiting for its
+        // answer.
         Kind::Unsubscribed if answer == Answer::Stale => {
             (new_state, deliver) = if state.to() { (INTO_PENDING_OUT[state as usize], true) } else { (state, false) };
         }
@@ -319,7 +329,7 @@ pub fn inbound(state: State, approved: bool, kind: Kind, answer: Answer) -> Inbo
     Inbound { state: new_state, deliver, push, reply, presence }
 }
 
-/// Each state with the user's subscription taken back to "asked and not answered".
+/// Each state with the user's subscription reset to "asked and not answered".
 const INTO_PENDING_OUT: [State; 9] = [
     NonePendingOut,
     NonePendingOut,
@@ -332,7 +342,8 @@ const INTO_PENDING_OUT: [State; 9] = [
     FromPendingOut,
 ];
 
-/// What of an item a client can see (RFC 6121 2.1.2): `subscription`, `ask`, `approved`.
+/// The properties of an item that a client can see (RFC 6121 2.1.2): `subscription`, `ask`,
+/// `approved`.
 fn visible(state: State, approved: bool) -> (bool, bool, bool, bool) {
     (state.to(), state.from(), state.pending_out(), approved)
 }
@@ -343,8 +354,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// The appendix as text, so that a slip in the tables above has to be made twice in two notations.
-    /// A line is: section, direction, kind, existing state, routed or delivered, new state ("=" is no change).
+    /// The appendix as text, in a second notation, so that a slip in one of the tables is detected.
+    /// Each line has: section, direction, kind, existing state, routed or delivered, new state ("="
+    /// is no change).
     const APPENDIX: &str = "
         A.2.1 out subscribe    | N MUST NPo  | NPo MUST =    | NPi MUST NPoi | NPoi MUST =    | T MUST =    | TPi MUST =   | F MUST FPo  | FPo MUST =     | B MUST =
         A.2.2 out unsubscribe  | N MUST =    | NPo MUST N    | NPi MUST =    | NPoi MUST NPi  | T MUST N    | TPi MUST NPi | F MUST =    | FPo MUST F     | B MUST F
@@ -398,7 +410,7 @@ mod tests {
 
     #[test]
     fn an_unsubscribe_that_ends_something_is_answered_by_the_server() {
-        // RFC 6121 A.3.2 [1]: where it is delivered, and nowhere else.
+        // RFC 6121 A.3.2 [1]: exactly where it is delivered.
         for state in State::ALL {
             let result = inbound(state, false, Kind::Unsubscribe, Answer::Current);
             let answered = state.from() || state.pending_in();
@@ -423,7 +435,8 @@ mod tests {
 
     #[test]
     fn pushes_tell_of_what_a_roster_shows() {
-        // RFC 6121 3.1.2: asking sets ask='subscribe' and is pushed; 3.1.3: being asked changes nothing visible.
+        // RFC 6121 3.1.2: asking sets ask='subscribe' and is pushed; 3.1.3: being asked changes
+        // nothing visible.
         assert!(outbound(State::None, false, Kind::Subscribe).push);
         assert!(!inbound(State::None, false, Kind::Subscribe, Answer::Current).push);
         assert!(!outbound(State::NonePendingIn, false, Kind::Unsubscribed).push);
@@ -433,7 +446,8 @@ mod tests {
 
     #[test]
     fn pre_approval_is_noted_used_and_taken_back() {
-        // RFC 6121 3.4.2: noted in "None", "None + Pending Out", "To", without a stanza to the contact.
+        // RFC 6121 3.4.2: recorded in "None", "None + Pending Out", "To", without a stanza to the
+        // contact.
         for state in [State::None, State::NonePendingOut, State::To] {
             let noted = outbound(state, false, Kind::Subscribed);
             assert_eq!((noted.state, noted.approved, noted.route, noted.push), (state, true, false, true), "{state:?}");
@@ -443,14 +457,14 @@ mod tests {
             let back = outbound(state, true, Kind::Unsubscribed);
             assert_eq!((back.state, back.approved, back.route, back.push), (state, false, false, true), "{state:?}");
         }
-        // Silently ignored where the contact is subscribed already.
+        // Silently ignored if the contact is already subscribed.
         for state in [State::From, State::FromPendingOut, State::Both] {
             let ignored = outbound(state, false, Kind::Subscribed);
             assert_eq!((ignored.approved, ignored.route, ignored.push), (false, false, false), "{state:?}");
         }
     }
 
-    /// One side of the exchange, with the numbers that its home keeps.
+    /// One side of the exchange, with the numbers that its home stores.
     #[derive(Default, Debug)]
     struct Side {
         state: State,
@@ -490,7 +504,8 @@ mod tests {
 
     #[test]
     fn crossed_requests_without_numbers_would_drift_apart() {
-        // The reason for `Answer`: unsubscribe and subscribe again, crossing an approval of the first request.
+        // The reason for `Answer`: unsubscribing and subscribing again crosses an approval of the
+        // first request.
         let (mut romeo, mut juliet) = (State::NonePendingOut, State::NonePendingIn);
         romeo = outbound(romeo, false, Kind::Unsubscribe).state;
         romeo = outbound(romeo, false, Kind::Subscribe).state;
@@ -504,7 +519,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
-        /// RFC 6121 A: whatever two users do, and however their stanzas cross, both rosters agree when all have arrived.
+        /// RFC 6121 A: whatever two users do, and however their stanzas cross, both rosters agree
+        /// when all have arrived.
         #[test]
         fn two_rosters_agree_when_the_stanzas_have_arrived(steps in prop::collection::vec((0u8..4, 0usize..4), 0..60)) {
             let (mut romeo, mut juliet) = (Side::default(), Side::default());
