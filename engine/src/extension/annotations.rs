@@ -1,9 +1,11 @@
-//! What this server says inside of stanzas that others have sent, and what in them only seems to be said by it.
+//! Elements that the server adds to other entities' stanzas, and protection against forging them.
 //!
-//! Whole stanzas of the server's (copies of XEP-0280, results of XEP-0313, events of XEP-0060, pushes of a roster) are known by their
-//! `from`, which no client and no component can choose. What the server adds to the stanzas of others is not: it names who has added it
-//! in an attribute. So no stanza enters with such an element in the name of somebody for whom this server speaks. `ANNOTATIONS` is
-//! the list of them; `photo` replaces what it adds to presence itself.
+//! Stanzas that the server itself creates (copies of XEP-0280, results of XEP-0313, events of
+//! XEP-0060, roster pushes) are recognised by their `from`, which no client or component can
+//! choose. An element that the server adds to a foreign stanza names its author in an attribute
+//! instead. Therefore incoming stanzas are stripped of such elements if the attribute names an
+//! entity that this server speaks for. `ANNOTATIONS` lists them; `photo` replaces the elements that
+//! it adds to presence itself.
 
 use std::ops::Range;
 
@@ -12,23 +14,23 @@ use crate::ns;
 use crate::wire::jid::JidRef;
 use crate::wire::{Child, Element, jid};
 
-/// An element that the server adds to stanzas of others.
+/// An element that the server adds to other entities' stanzas.
 struct Annotation {
     name: &'static [u8],
     namespace: &'static str,
-    /// The attribute that names who has added it.
+    /// The attribute that names the entity that added it.
     by: &'static str,
 }
 
-/// All of them.
 const ANNOTATIONS: [Annotation; 2] = [
-    // XEP-0359 3: by the account, of its sender or its receiver, in whose archive the message is.
+    // XEP-0359 3: added by the account (of the sender or the receiver) whose archive has the
+    // message.
     Annotation { name: b"stanza-id", namespace: ns::STANZA_ID, by: "by" },
-    // XEP-0203 2, 5: by the domain, or by the owner of a node.
+    // XEP-0203 2, 5: added by the domain or by the owner of a node.
     Annotation { name: b"delay", namespace: ns::DELAY, by: "from" },
 ];
 
-/// Who is spoken for beside the server's own domains and services.
+/// The accounts that the server speaks for, in addition to its own domains and services.
 #[derive(Clone, Copy)]
 enum Accounts<'a> {
     /// These bare JIDs.
@@ -37,13 +39,14 @@ enum Accounts<'a> {
     All,
 }
 
-/// Where a message has elements that only the server adds, in its own name or in that of one of these bare JIDs: the sender's, if that is
-/// a user, and the receiver's. Those in other names stay (XEP-0359 3: what routes a message SHOULD NOT strip them).
+/// The ranges of a message with elements that only the server adds, in its own name or in that of
+/// one of these bare JIDs: the sender (if a user) and the receiver. Those in other names stay
+/// (XEP-0359 3: an entity that routes a message SHOULD NOT strip them).
 pub fn forged_in_message(domains: &Domains, element: &Element<'_>, accounts: &[&str]) -> Vec<Range<usize>> {
     forged(domains, element, Accounts::These(accounts))
 }
 
-/// The same of presence, which may go to many: in the name of any account.
+/// The same for presence, which may have many receivers: elements in the name of any account.
 pub fn forged_in_presence(domains: &Domains, element: &Element<'_>) -> Vec<Range<usize>> {
     forged(domains, element, Accounts::All)
 }

@@ -1,5 +1,6 @@
-//! Entity Capabilities (XEP-0115): service discovery in one hash, so that nobody need ask again. Of the server's own, what is discovered is
-//! `disco`'s to say; this file only hashes and names it. Of a client it is asked once for each hash, and believed if the hash is right.
+//! Entity Capabilities (XEP-0115): the result of service discovery as one hash, so that it need not
+//! be requested again. The server's own discovery data come from `disco`; this file only hashes and
+//! names them. A client is asked once per hash, and its answer is accepted if the hash matches.
 
 use super::change::{Ask, Capable, SessionChange};
 use super::note::Note;
@@ -23,7 +24,7 @@ pub type Identity = (&'static str, &'static str, &'static str);
 /// Extended information (XEP-0128): the type of a form, and its fields with their values.
 pub(super) type Form<'a> = (&'static str, Vec<(&'static str, Vec<&'a str>)>);
 
-/// The verification string of XEP-0115 5.1. What it is made of is sorted here.
+/// The verification string of XEP-0115 5.1. Sorts its parts.
 pub(super) fn verification(identities: &[Identity], vars: &[&str], forms: &[Form<'_>]) -> String {
     let mut identities: Vec<_> =
         identities.iter().map(|(category, kind, name)| format!("{category}/{kind}//{name}<")).collect();
@@ -74,7 +75,7 @@ const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const FORM_NS: &str = "jabber:x:data";
 const XML_NS: &str = "http://www.w3.org/XML/1998/namespace";
 
-/// What a client is asked about its capabilities (XEP-0115 6.2).
+/// The request to a client about its capabilities (XEP-0115 6.2).
 pub(super) fn ask(node: &str, ver: &str) -> Ask {
     let mut payload = format!("<query xmlns='{INFO_NS}'").into_bytes();
     xml::attribute(&mut payload, "node", &format!("{node}#{ver}"));
@@ -82,17 +83,17 @@ pub(super) fn ask(node: &str, ver: &str) -> Ask {
     Ask { set: false, payload }
 }
 
-/// A client has answered: what it can do, with the hash of exactly that. Whether the hash is the one that was asked about is not known
-/// here; with another one the answer says nothing of what was asked.
+/// Handles a client's answer: its capabilities, with the hash of exactly that answer. This function
+/// does not know which hash was requested; an answer with another hash is void.
 pub(super) fn answered(_: &mut Option<Box<dyn Note>>, answer: &Stanza<'_>) -> SessionChange {
     let query = answer.child("query", INFO_NS).filter(|query| !xml::is_dense(query.bytes()));
     let capable = query.and_then(|query| capable(&xml::parse(query.bytes())?));
     SessionChange { capable, ..SessionChange::default() }
 }
 
-/// What an answer stands for; nothing if it is ill-formed (XEP-0115 5.4).
+/// The capabilities in an answer; `None` if it is ill-formed (XEP-0115 5.4).
 fn capable(query: &Element) -> Option<Capable> {
-    // What ends a part of the hashed text must not be in one: the text could be taken apart in another way.
+    // No part of the hashed text may contain a terminator: the text would become ambiguous.
     let part = |text: &str, ends: &[char]| !text.contains(ends);
     let mut identities = Vec::new();
     for identity in query.children().filter(|child| child.is("identity", INFO_NS)) {
@@ -133,7 +134,7 @@ fn capable(query: &Element) -> Option<Capable> {
     Some(Capable { ver: STANDARD.encode(Sha1::digest(text)).into(), interests: interests.into() })
 }
 
-/// The forms of an answer (XEP-0128), as they are hashed, in their order.
+/// The forms of an answer (XEP-0128) in hashed form and in order.
 fn forms(query: &Element) -> Option<Vec<String>> {
     let mut forms: Vec<(String, String)> = Vec::new();
     for form in query.children().filter(|child| child.is("x", FORM_NS)) {
@@ -148,7 +149,7 @@ fn forms(query: &Element) -> Option<Vec<String>> {
             if var == "FORM_TYPE" {
                 values.dedup();
                 let [value] = <[String; 1]>::try_from(values).ok()?;
-                // A form of another kind is passed over.
+                // A form of another type is ignored.
                 form_type = (field.attr("type") == Some("hidden")).then_some(value);
             } else {
                 values.sort_unstable();
@@ -234,7 +235,8 @@ mod tests {
         assert_eq!(verification(&[("client", "pc", "Exodus 0.9.1")], &vars, &[]), "QgayPKawpkPSDYmwT/WM94uAlu0=");
     }
 
-    /// The example has the name of its identity in two languages, of which the server has none: one is written into the other's place.
+    /// The example has its identity's name in two languages, but the server has no languages: the
+    /// test writes one in place of the other.
     #[test]
     fn a_form_counts_as_in_xep_0115_5_3() {
         let form: Form<'_> = (

@@ -1,9 +1,11 @@
-//! Message Carbons (XEP-0280): each of a user's devices sees both sides of all conversations. A session that has enabled them gets a
-//! copy of each instant message that another session of the user sends, and of each that comes for another one alone.
+//! Message Carbons (XEP-0280): each of a user's devices sees both sides of all conversations. A
+//! session that has enabled carbons gets a copy of each instant message that another session of the
+//! user sends, and of each message that arrives only for another session.
 //!
-//! The rules for what is copied are those of XEP-0280 6.1, where "payload elements typically used in IM" are also those of corrections,
-//! reactions and retractions. There is one exception, for which `urn:xmpp:carbons:rules:0` is not advertised: an error is copied whatever
-//! it answers, because nobody remembers what was sent.
+//! The rules for copying are those of XEP-0280 6.1; "payload elements typically used in IM" include
+//! corrections, reactions and retractions. There is one exception, because of which
+//! `urn:xmpp:carbons:rules:0` is not advertised: every error is copied, whatever it answers,
+//! because the server does not remember what was sent.
 
 use super::change::{Change, SessionChange, Way};
 use super::hook::{Copies, Extension, Kept, Nonza, Original, Xep};
@@ -45,17 +47,17 @@ const ENABLE: Feature = Feature {
 /// XEP-0280 5.
 const DISABLE: Feature = Feature { name: "disable", handle: |_, _| switch(false), ..ENABLE };
 
-/// XEP-0280 8.1: as often as a client likes, also twice the same.
+/// XEP-0280 8.1: a client may repeat the request, even with the same value.
 fn switch(on: bool) -> Step {
     Step::Change(vec![Change::Mark(on)], Vec::new())
 }
 
-/// XEP-0386 2.2: a session begins with them.
+/// XEP-0386 2.2: the session starts with carbons enabled.
 fn handle(_: &mut Kept, name: &str) -> Option<SessionChange> {
     (name == "enable").then(|| SessionChange { mark: Some(true), ..SessionChange::default() })
 }
 
-/// Whether a message is one to copy (XEP-0280 6.1).
+/// Whether a message is copied (XEP-0280 6.1).
 fn takes(message: &Element<'_>) -> bool {
     let kind = message.kind();
     let kind = kind.as_deref().unwrap_or("normal");
@@ -64,11 +66,11 @@ fn takes(message: &Element<'_>) -> bool {
         match child.raw() {
             // XEP-0280 7, XEP-0334 4.3.
             (RAW_NS, b"private") | (b"urn:xmpp:hints", b"no-copy") => return false,
-            // What is a copy already.
+            // A message that is already a copy.
             (RAW_NS, b"sent" | b"received") => return false,
             (namespace, b"body") if namespace == message.namespace().as_bytes() => payload = true,
-            // What is said about another message (XEP-0308, XEP-0424 and XEP-0444, too), and what is to stay in the history
-            // (XEP-0334 4.4).
+            // A message that refers to another message (also XEP-0308, XEP-0424 and XEP-0444), and
+            // one that is to be stored (XEP-0334 4.4).
             (b"urn:xmpp:receipts" | b"urn:xmpp:chat-markers:0" | b"http://jabber.org/protocol/chatstates", _)
             | (b"urn:xmpp:message-correct:0" | b"urn:xmpp:reactions:0" | b"urn:xmpp:message-retract:1", _)
             | (b"urn:xmpp:hints", b"store") => payload = true,
@@ -83,7 +85,7 @@ fn takes(message: &Element<'_>) -> bool {
     match kind {
         "groupchat" | "headline" => false,
         _ if invitation => true,
-        // A private message of somebody in a room is copied by the room.
+        // The room itself copies a private message of an occupant.
         _ if room => false,
         "chat" | "error" => true,
         _ => payload,

@@ -1,4 +1,4 @@
-//! What hooks answer: the closed values that say what should follow.
+//! The results of hooks: closed values that say what follows.
 
 use super::photo::Photo;
 use super::pubsub::event::Event;
@@ -7,7 +7,7 @@ use super::pubsub::service::known::Known;
 use super::push::row::Registration;
 use crate::store::Batch;
 
-/// Which way a stanza goes, seen from the user.
+/// The direction of a stanza from the user's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From another address to the user.
@@ -16,129 +16,134 @@ pub enum Way {
     Out,
 }
 
-/// What becomes of a stanza that is about to go to a session.
+/// The fate of a stanza that is about to be sent to a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Going {
-    /// It goes.
+    /// It is sent.
     Goes,
-    /// These go first, in this order, and then it goes.
+    /// These are sent first, in this order, and then the stanza.
     After(Vec<Vec<u8>>),
-    /// It does not go now. The hook has kept what it needs of it. Never said of a message that waits in a log.
+    /// It is not sent now. The hook has stored what it needs of it. Never used for a message that
+    /// waits in a log.
     Kept,
 }
 
-/// A request of the server's own to a client (RFC 6120 8.2.3): what comes back goes to the extension that asks.
+/// A request from the server to a client (RFC 6120 8.2.3). The answer goes to the extension that
+/// sent the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// `set`, or else `get`.
+    /// The type: true for `set`, false for `get`.
     pub set: bool,
     /// The payload, one element.
     pub payload: Vec<u8>,
 }
 
-/// What a first-level element that is no stanza, an answer, or a resumption, changes of its session.
+/// What a first-level element that is no stanza, an answer, or a resumption changes in its session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SessionChange {
-    /// Whether the extension has a mark on the session from now on; `None` leaves it as it is.
+    /// Whether the extension's mark on the session is set or removed; `None` leaves it unchanged.
     pub mark: Option<bool>,
     /// Stanzas for the session, in this order.
     pub send: Vec<Vec<u8>>,
-    /// Requests to its client. Of those that are not answered the latest [`ASKED_MAX`](crate::limits::ASKED_MAX) are remembered.
+    /// Requests to its client. Of the unanswered requests the latest
+    /// [`ASKED_MAX`](crate::limits::ASKED_MAX) are remembered.
     pub ask: Vec<Ask>,
-    /// What the client can do, which it has proved.
+    /// The client's capabilities, verified by their hash.
     pub capable: Option<Capable>,
 }
 
-/// What capabilities with a verification string stand for (XEP-0115 5).
+/// The capabilities that belong to a verification string (XEP-0115 5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capable {
-    /// The verification string, made from what the client has answered.
+    /// The verification string, computed from the client's answer.
     pub ver: Box<str>,
-    /// Nodes that it is interested in (XEP-0060 9.2), sorted.
+    /// Nodes that the client is interested in (XEP-0060 9.2), sorted.
     pub interests: Box<[Box<str>]>,
 }
 
 /// What a request changes (see [`Step::Change`](super::Step::Change)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Whether the extension has a mark on the session that asks.
+    /// Sets or removes the extension's mark on the requesting session.
     Mark(bool),
-    /// Whether the extension has a mark on all sessions of the user.
+    /// Sets or removes the extension's mark on all sessions of the user.
     MarkAll(bool),
-    /// The extension's record of the user is this; empty removes it.
+    /// Replaces the extension's record of the user; an empty one removes it.
     Record(Vec<u8>),
-    /// An IQ of type `set` with this payload goes to all of the user's sessions with the mark.
+    /// Sends an IQ of type `set` with this payload to all of the user's sessions with the mark.
     Push(Vec<u8>),
-    /// Contacts that this JID matches, and may see the user's presence, see it go ([`jid::matches`](crate::wire::jid::matches)).
+    /// Sends unavailable presence to the contacts that match this JID
+    /// ([`jid::matches`](crate::wire::jid::matches)) and may see the user's presence.
     Hide(Box<str>),
-    /// They see it as it is.
+    /// Sends the user's current presence to them.
     Show(Box<str>),
-    /// This is written.
+    /// Writes this.
     Write(Batch),
-    /// Those who may see it, and want to, are told of this.
+    /// Notifies those who may see this event and are interested in it.
     Event(Box<Event>),
-    /// These are told of something at a node of a service.
+    /// Sends these a notice about a node of a service.
     Notice(Box<Notice>),
-    /// Whoever waits by HTTP for items of a node of a service is told of this one.
+    /// Delivers this item of a node to the HTTP clients that wait for it.
     News(Box<News>),
-    /// This is known of a node of a service when all that is written has been.
+    /// Caches facts about a node of a service, once all writes are done.
     Known {
         /// The node's actor.
         node: Box<str>,
-        /// What.
+        /// The facts.
         known: Box<Known>,
     },
-    /// A page has registered for pushes of this node of a service.
+    /// A browser has registered for Web Push at this node of a service.
     Awaited(Box<str>),
-    /// Whoever waits by Nchan's protocol for items of this node of a service is told that they were deleted.
+    /// Informs clients that wait by Nchan's protocol that the items of this node were deleted.
     Gone(Box<str>),
-    /// A node of a service is gone, whose last publication had this number.
+    /// A node of a service has been deleted.
     Deleted {
         /// The node's actor.
         node: Box<str>,
-        /// The number.
+        /// The number of its last publication.
         last: u64,
     },
-    /// A message of type `normal`, unaddressed, goes to a user (bare JID), and may wait there.
+    /// Sends an unaddressed message of type `normal` to a user (bare JID). It may wait there.
     Message {
-        /// Whom it is from.
+        /// The sender.
         from: Box<str>,
         /// The user.
         to: Box<str>,
         /// The message.
         xml: Vec<u8>,
     },
-    /// The home of a user, or of a service, hears of a node of the service.
+    /// Informs the home of a user or of a service about a node of the service.
     Belongs {
         /// The user (bare JID), or the service.
         to: Box<str>,
         /// The node: its actor for a user, its name for the service.
         node: Box<str>,
-        /// The user has asked for it.
+        /// Whether the user requested it.
         own: bool,
-        /// What it is there; empty for nothing.
+        /// The user's relation to the node; empty for none.
         row: Vec<u8>,
     },
-    /// Who asks is charged for so many letters with so many bytes in all.
+    /// Charges the requester for this many letters with this many bytes in all.
     Charge {
         /// Receivers.
         count: usize,
-        /// Bytes for all of them.
+        /// Bytes over all of them.
         bytes: usize,
     },
-    /// The user's photo is this one (XEP-0398 4): those who see the user's presence are shown it. The row is written beside.
+    /// Sets the user's photo (XEP-0398 4), which is shown to everyone who sees the user's presence.
+    /// The row is written separately.
     Photo(Photo),
-    /// The user's registrations, which the server has asked for.
+    /// The user's registrations, which the server has requested.
     Registered(Vec<Registration>),
-    /// One of them has ended.
+    /// One of the user's registrations has ended.
     Dropped(Box<Dropped>),
 }
 
-/// A registration of a user's that has ended because of what its service has answered (XEP-0357 7.1).
+/// A user's registration that has ended because of its service's answer (XEP-0357 7.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The service's JID.
     pub service: Box<str>,
-    /// Why: a condition of RFC 6120 8.3.3, or `no-answer`.
+    /// The reason: a condition of RFC 6120 8.3.3, or `no-answer`.
     pub reason: &'static str,
 }

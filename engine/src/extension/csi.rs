@@ -1,8 +1,10 @@
-//! Client State Indication (XEP-0352): a client that nobody looks at is sent what matters, and nothing else wakes it.
+//! Client State Indication (XEP-0352): a client that its user is not looking at is woken only by
+//! important stanzas.
 //!
-//! While a session is inactive, of the presence of each sender the latest is kept, and of each item of a node the latest notification
-//! (XEP-0060 7.1.2); messages that hold nothing but a chat state are dropped. All that is kept goes ahead of whatever is sent at last: the phone is awake then, and stanzas of one sender keep their order
-//! (RFC 6120 10.1).
+//! While a session is inactive, the server keeps the latest presence of each sender and the latest
+//! notification of each item of a node (XEP-0060 7.1.2), and drops messages with nothing but a chat
+//! state. The kept stanzas are sent ahead of the next stanza that is sent: the phone is awake then,
+//! and the stanzas of one sender stay in order (RFC 6120 10.1).
 
 use std::borrow::Cow;
 
@@ -12,7 +14,7 @@ use super::note::Note;
 use crate::wire::{Child, Element, Event};
 
 const NS: &str = "urn:xmpp:csi:0";
-/// What is kept for an inactive session, bytes. With more than this all of it goes.
+/// Limit of bytes kept for an inactive session. Beyond it all kept stanzas are sent.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// The extension.
@@ -21,14 +23,14 @@ pub const EXTENSION: Extension = Extension {
     xeps: &[Xep { number: 352, version: "1.0.0", title: "Client State Indication" }],
     stream_feature: Some(|_, out| out.extend_from_slice(b"<csi xmlns='urn:xmpp:csi:0'/>")),
     nonza: Some(Nonza { namespace: NS, handle }),
-    // XEP-0386 2.2: the session begins in this state.
+    // XEP-0386 2.2: the session starts in this state.
     inline: Some(Nonza { namespace: NS, handle }),
     gate: Some(Gate { pass, resumed }),
     rests: true,
     ..Extension::NONE
 };
 
-/// The latest presence of each sender, and notification of each item, in the order in which they came.
+/// The latest presence of each sender and notification of each item, in order of arrival.
 #[derive(Debug, Default)]
 struct Kept {
     presences: Vec<(Box<str>, Vec<u8>)>,
@@ -41,7 +43,7 @@ impl Note for Kept {
     }
 }
 
-/// What one costs beside its bytes.
+/// The cost of one entry in addition to its bytes.
 const EACH_BYTES: usize = size_of::<(Box<str>, Vec<u8>)>();
 
 impl Kept {
@@ -55,7 +57,7 @@ impl Kept {
     }
 }
 
-/// Takes out all that is kept.
+/// Takes out all kept stanzas.
 fn release(note: &mut Option<Box<dyn Note>>) -> Vec<Vec<u8>> {
     let kept = note.take().and_then(|note| (note as Box<dyn std::any::Any>).downcast::<Kept>().ok());
     kept.map(|kept| kept.presences.into_iter().map(|(_, presence)| presence).collect()).unwrap_or_default()
@@ -96,7 +98,7 @@ fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) ->
     }
 }
 
-/// Keeps a stanza in the place of the one before it of this name.
+/// Keeps a stanza in place of the previous one with this name.
 fn keep(note: &mut Option<Box<dyn Note>>, name: &str, stanza: &[u8]) -> Going {
     let kept = note.get_or_insert_with(|| Box::new(Kept::default()));
     if let Some(kept) = (&mut **kept as &mut dyn std::any::Any).downcast_mut::<Kept>() {
@@ -106,13 +108,13 @@ fn keep(note: &mut Option<Box<dyn Note>>, name: &str, stanza: &[u8]) -> Going {
         }
     }
     let mut first = release(note);
-    // The stanza itself is the last of them.
+    // The last one is the stanza itself.
     first.pop();
     Going::After(first)
 }
 
-/// What a notification is of: its sender, its node, and the item if there is one. A later one of the same takes its place. None if the
-/// message is no notification, or says more.
+/// The key of a notification: its sender, its node and its item, if there is one. A later one with
+/// the same key replaces it. `None` if the message is not a notification, or has more content.
 fn item_of(message: &Element<'_>) -> Option<String> {
     let mut children = message.children();
     let event = children.next().filter(|event| event.is("event", "http://jabber.org/protocol/pubsub#event"))?;
@@ -143,7 +145,8 @@ fn item_of(message: &Element<'_>) -> Option<String> {
     (items <= 1).then_some(name)
 }
 
-/// Whether a message holds a chat state (XEP-0085) and nothing to show; of a copy (XEP-0280) that is said by the original.
+/// Whether a message has a chat state (XEP-0085) but no visible content. For a copy (XEP-0280) the
+/// original decides.
 fn is_chat_state(message: &Element<'_>) -> bool {
     let copy = message
         .children()
@@ -166,7 +169,8 @@ fn holds_chat_state<'a>(children: impl Iterator<Item = (Cow<'a, str>, &'a str)>)
     states > 0
 }
 
-/// Namespaces and names of what is in the message that is in `<forwarded/>` in a copy (XEP-0297 3.1).
+/// Namespaces and names of the children of the message inside `<forwarded/>` of a copy (XEP-0297
+/// 3.1).
 fn originals_children<'a>(copy: &Child<'a>) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
     const DEPTH: usize = 3;
     let (mut depth, mut in_message) = (0, false);

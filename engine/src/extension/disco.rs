@@ -1,4 +1,5 @@
-//! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
+//! Service Discovery (XEP-0030): identities and features of the server and its accounts, assembled
+//! from the features' table.
 
 use super::caps::{self, Form, Identity};
 use super::hook::{Extension, Xep};
@@ -11,7 +12,7 @@ use crate::store::Batch;
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 
-/// What can be asked what it is, and what belongs to it.
+/// The targets that answer service discovery.
 const ENTITIES: &[Target] = &[
     Target::Server,
     Target::Own,
@@ -22,7 +23,7 @@ const ENTITIES: &[Target] = &[
     Target::Node,
 ];
 
-/// What an entity is (XEP-0030 3).
+/// An entity's identities and features (XEP-0030 3).
 pub const INFO: Feature = Feature {
     namespace: INFO_NS,
     name: "query",
@@ -30,14 +31,15 @@ pub const INFO: Feature = Feature {
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
-    // Entity capabilities and offline storage are answered to by no request: they are told here (XEP-0115 7, XEP-0160 4).
+    // Entity capabilities and offline storage have no requests of their own, so they are listed
+    // here (XEP-0115 7, XEP-0160 4).
     server_vars: &[INFO_NS, caps::NS, "msgoffline"],
-    // XEP-0359 5: the account gives ids to what comes for it, and lets nobody else give them in its name.
+    // XEP-0359 5: the account assigns ids to incoming messages, and removes ids forged in its name.
     account_vars: &[INFO_NS, crate::ns::STANZA_ID],
     handle: info,
 };
 
-/// What belongs to an entity (XEP-0030 4).
+/// An entity's items (XEP-0030 4).
 pub const ITEMS: Feature = Feature {
     namespace: ITEMS_NS,
     name: "query",
@@ -65,16 +67,16 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// What the server is.
+/// The server's identity.
 const SERVER: Identity = ("server", "im", version::SOFTWARE);
 
-/// The type of the form with what the server says of itself (XEP-0157 2).
+/// The type of the form with information about the server (XEP-0157 2).
 const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
 
-/// What an account is (XEP-0030 3.1).
+/// An account's identity (XEP-0030 3.1).
 const ACCOUNT: Identity = ("account", "registered", "");
 
-/// What is advertised for the server's domain or for an account, sorted and each once.
+/// The features of the server's domain or of an account, sorted and without duplicates.
 fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
     let vars = offered(server).flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
     let mut vars: Vec<_> = vars.copied().collect();
@@ -89,7 +91,7 @@ fn verification(server: &ServerFacts) -> String {
     caps::verification(&[SERVER], &vars(server, false), &forms(server))
 }
 
-/// Extended information about the server (XEP-0128): whom to write to (XEP-0157).
+/// Extended information about the server (XEP-0128): the contact addresses (XEP-0157).
 fn forms(server: &ServerFacts) -> Vec<Form<'_>> {
     let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
     for contact in server.contacts.iter() {
@@ -121,20 +123,21 @@ fn stream_feature(server: &ServerFacts, out: &mut Vec<u8>) {
     caps::stream_feature(&verification(server), out);
 }
 
-/// XEP-0030 8: an account answers those who may see its presence. For the others it looks as if there was none.
+/// XEP-0030 8: an account answers only those who may see its presence. To others it looks as if it
+/// did not exist.
 fn is_hidden(context: &Context<'_>, request: &IqRequest<'_>) -> bool {
     request.target == Target::Other && !context.authorized
 }
 
-/// XEP-0030 8: of an account that is not there there are no items, whether a node is named or not. An account of which the asker may see
-/// nothing answers the same.
+/// XEP-0030 8: an account that does not exist has no items, with or without a node. An account that
+/// the sender may not see answers the same.
 fn unseen(request: &IqRequest<'_>) -> Option<Vec<u8>> {
     let asks = request.namespace == ITEMS_NS && !request.set;
     let node = asks.then(|| node(request).ok()).flatten()?;
     Some(no_items(node.as_deref()))
 }
 
-/// The services beside the server (XEP-0030 4).
+/// The services of the server (XEP-0030 4).
 fn entities(server: &ServerFacts) -> Vec<u8> {
     let mut out = open(ITEMS_NS, None);
     for (domain, service) in server.entities.iter() {
@@ -161,13 +164,13 @@ fn no_items(node: Option<&str>) -> Vec<u8> {
     out
 }
 
-/// The node of a request, or the error for a payload that is none.
+/// The node of a request, or the error for an invalid payload.
 fn node(request: &IqRequest<'_>) -> Result<Option<String>, Condition> {
     let query = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
     Ok(query.attr("node").filter(|node| !node.is_empty()).map(str::to_owned))
 }
 
-/// What a service with a domain of its own is.
+/// Information about a service with a domain of its own.
 fn entity_info(server: &ServerFacts, service: Service, node: Option<&str>) -> Step {
     let Some(entity) = entity(server, service) else { return Step::Error(Condition::ServiceUnavailable.into()) };
     if node.is_some() {
@@ -181,7 +184,7 @@ fn entity_info(server: &ServerFacts, service: Service, node: Option<&str>) -> St
     Step::Result(out)
 }
 
-/// What is asked of a service whose nodes have homes of their own goes on there.
+/// A request about a node that has its own home continues there.
 fn at_node(context: &Context<'_>, request: &IqRequest<'_>, service: Service, node: Option<&str>) -> Option<Step> {
     entity(context.server, service)?.nodes?;
     if node.is_some_and(|node| node.len() > NODE_NAME_BYTES_MAX) {
@@ -234,7 +237,7 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     {
         return step;
     }
-    // XEP-0115 6.2: the node that the stream features name is the server itself.
+    // XEP-0115 6.2: the node named in the stream features is the server itself.
     if node.as_deref().is_some_and(|node| account || node != caps::full_node(&verification(context.server))) {
         return Step::Error(Condition::ItemNotFound.into());
     }
@@ -275,7 +278,7 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     }
 }
 
-/// XEP-0030 3.2: the answer names the node that was asked for.
+/// XEP-0030 3.2: the answer repeats the requested node.
 fn open(namespace: &str, node: Option<&str>) -> Vec<u8> {
     let mut out = b"<query".to_vec();
     xml::attribute(&mut out, "xmlns", namespace);

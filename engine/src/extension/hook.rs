@@ -1,9 +1,10 @@
-//! What an extension can be: one row of the table, with a hook for each occasion that it cares for.
+//! The definition of an extension: one row of the table, with a hook for each point at which it
+//! takes part.
 //!
-//! Hooks are functions. They read what they are handed, may change the note that their extension keeps of a session, and return
-//! closed values that say what should follow: they never read, write or send, and never call another extension. A hook that is not
-//! there costs nothing, and one that is there costs something only where its extension has a mark on a session or a record of a
-//! user.
+//! Hooks are functions. They read their arguments, may change the note that their extension keeps
+//! for a session, and return closed values that say what follows. They never read the store, write
+//! or send, and never call another extension. An absent hook costs nothing. A hook costs something
+//! only where its extension has a mark on a session or a record of a user.
 
 use super::caps::Identity;
 use super::change::{Ask, Going, SessionChange, Way};
@@ -19,82 +20,89 @@ use crate::wire::limit::Refusal;
 /// See [`Extension::serves`].
 pub type Serves = fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Option<Step>;
 
-/// What a session keeps for an extension, if it keeps anything.
+/// The note of an extension for a session, if any.
 pub type Kept = Option<Box<dyn Note>>;
 
-/// First-level elements that are no stanzas.
+/// First-level elements that are not stanzas.
 #[derive(Debug)]
 pub struct Nonza {
     /// Their namespace.
     pub namespace: &'static str,
-    /// Handles one by its name; `None` if there is no such element (RFC 6120 4.9.3.24). The note is that of the session.
+    /// Handles one by its name; `None` if there is no such element (RFC 6120 4.9.3.24). The note is
+    /// the session's.
     pub handle: fn(&mut Kept, &str) -> Option<SessionChange>,
 }
 
-/// Stanzas that are about to go to a session that has the extension's mark.
+/// Sees stanzas that are about to be sent to a session with the extension's mark.
 #[derive(Debug)]
 pub struct Gate {
-    /// Says what becomes of one. `logged` says that it is a message that waits in a log.
+    /// Decides about a stanza. `logged` means that it is a message that waits in a log.
     pub pass: fn(&mut Kept, &Element<'_>, logged: bool) -> Going,
-    /// The session has another connection (XEP-0198 5).
+    /// The session has been resumed on another connection (XEP-0198 5).
     pub resumed: fn(&mut Kept) -> SessionChange,
 }
 
-/// Copies of a user's messages for sessions that have the extension's mark and do not get the message itself.
+/// Copies of a user's messages for sessions that have the extension's mark and do not receive the
+/// message itself.
 #[derive(Debug)]
 pub struct Copies {
-    /// Whether a message is one to copy.
+    /// Whether a message is to be copied.
     pub takes: fn(&Element<'_>) -> bool,
-    /// Appends the copy of a message, given complete, for a session of the user.
+    /// Appends the copy of a complete message for a session of the user.
     pub write: fn(&mut Vec<u8>, &Original<'_>),
 }
 
-/// A message that is copied.
+/// A message to be copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Original<'a> {
-    /// The message, complete.
+    /// The complete message.
     pub xml: &'a [u8],
     /// Its type; empty if it has none.
     pub kind: &'a str,
-    /// Whether it came to the user or was sent by one of the user's sessions.
+    /// Whether the user received it or one of the user's sessions sent it.
     pub way: Way,
     /// The user's bare JID.
     pub user: &'a str,
-    /// Full JID of the session that gets the copy.
+    /// Full JID of the session that receives the copy.
     pub to: &'a str,
-    /// If the copy comes late, what says when the message was (XEP-0203), complete; or nothing.
+    /// For a late copy, the complete element with the time of the message (XEP-0203); otherwise
+    /// empty.
     pub delay: &'a [u8],
 }
 
-/// A row that an extension keeps of a user: at hand whenever the user's account is known or the user has a session.
+/// A row that an extension stores per user. It is in memory whenever the user's account is, or the
+/// user has a session.
 #[derive(Debug)]
 pub struct Record {
-    /// What the row says; `None` if it cannot be read.
+    /// Decodes the row; `None` if it is unreadable.
     pub load: fn(&[u8]) -> Option<Box<dyn Note>>,
-    /// Whether a stanza between the user and an address (bare, full, or a domain) is refused; what that means for each kind of
-    /// stanza is not for the hook to say: see `Actors::guards`.
+    /// Whether a stanza between the user and an address (bare JID, full JID or domain) is refused.
+    /// `Actors::guards` decides what that means for each kind of stanza.
     pub refuses: fn(&dyn Note, Way, &str) -> Option<Refusal>,
-    /// Whether a message between the user and an address may stay in the user's archive. The user's bare JID comes first.
+    /// Whether a message between the user and an address may be archived for the user. The first
+    /// address is the user's bare JID.
     pub archives: fn(&dyn Note, &str, &str) -> bool,
-    /// The user's roster may have changed, and lists these contacts (bare JIDs): what the record says now, if it says anything else.
+    /// Called when the user's roster may have changed, with its contacts (bare JIDs). Returns the
+    /// new record if it differs.
     pub roster: fn(&dyn Note, &mut dyn Iterator<Item = &str>) -> Option<Vec<u8>>,
-    /// Whether what it says has to be in memory as long as the user has a session.
+    /// Whether it has to stay in memory as long as the user has a session.
     pub stays: bool,
 }
 
 impl Record {
-    /// One that can be read and judges nothing.
+    /// A record that can be read but decides nothing.
     pub const fn of(load: fn(&[u8]) -> Option<Box<dyn Note>>) -> Record {
         Record { load, refuses: |_, _, _| None, archives: |_, _, _| true, roster: |_, _| None, stays: true }
     }
 }
 
-/// What an extension notes of the entries of archives.
+/// What an extension records about entries of archives.
 #[derive(Debug)]
 pub struct Archived {
-    /// An entry with this number is archived for a user (bare JID), in the same commit, by a server of these domains.
+    /// An entry with this number is being archived for a user (bare JID), in the same commit, by a
+    /// server with these domains.
     pub archived: fn(&mut Batch, &Domains, &str, u64, &Entry<'_>),
-    /// It goes because it is too old, as all before it have gone.
+    /// The entry expires, like all before it.
     pub expired: fn(&mut Batch, &str, u64, &Entry<'_>),
 }
 
@@ -109,48 +117,51 @@ pub type Discovers = fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step;
 /// See [`Extension::joins`].
 pub type Joins = fn(&Context<'_>, &IqRequest<'_>, Step) -> Step;
 
-/// What service discovery (XEP-0030) wants to know of an account beyond its features.
+/// A question of service discovery (XEP-0030) about an account beyond its features.
 #[derive(Clone, Copy, Debug)]
 pub enum Discovery<'a> {
     /// The items of the account, or of this node.
     Items(Option<&'a str>),
-    /// What this node is.
+    /// Information about this node.
     Info(&'a str),
 }
 
-/// A service with a domain of its own (XEP-0030): what it is said to be.
+/// A service with a domain of its own (XEP-0030), as described in service discovery.
 #[derive(Debug)]
 pub struct Entity {
-    /// Which.
+    /// The service.
     pub service: Service,
-    /// What it is.
+    /// Its identity.
     pub identity: Identity,
-    /// Its features beside service discovery, sorted.
+    /// Its features in addition to service discovery, sorted.
     pub vars: &'static [&'static str],
-    /// Appends its extended information, complete forms (XEP-0128).
+    /// Appends its extended information as complete forms (XEP-0128).
     pub forms: fn(&ServerFacts, &mut Vec<u8>),
-    /// What it has are actors with homes of their own: what service discovery asks of its nodes, and of its items, goes on there, and is
-    /// answered by this.
+    /// Set if its nodes are actors with homes of their own: service discovery about nodes and items
+    /// continues there and is answered by this.
     pub nodes: Option<Discovers>,
 }
 
-/// Requests of the server's own to clients.
+/// Requests from the server to clients.
 #[derive(Debug)]
 pub struct Asks {
-    /// What a client is asked of which nothing was heard for [`idle_s_max`](crate::settings::Settings::idle_s_max), if anything.
+    /// The request to a client from which nothing has arrived for
+    /// [`idle_s_max`](crate::settings::Settings::idle_s_max), if any.
     pub idle: Option<fn() -> Ask>,
-    /// What a client is asked whose capabilities of this node and verification string (XEP-0115) nobody knows.
+    /// The request to a client whose capabilities with this node and verification string (XEP-0115)
+    /// are unknown.
     pub capable: Option<fn(&str, &str) -> Ask>,
-    /// A client has answered: with a result, or with an error. The note is that of the session.
+    /// Handles a client's answer: a result or an error. The note is the session's.
     pub answered: fn(&mut Kept, &Element<'_>) -> SessionChange,
 }
 
-/// A text that is implemented, complete but for what `docs/decisions/0005-what-the-texts-leave.md` says.
+/// An implemented specification, complete except for what
+/// `docs/decisions/0005-what-the-texts-leave.md` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xep {
     /// Its number.
     pub number: u16,
-    /// The version that was read.
+    /// The version that was implemented.
     pub version: &'static str,
     /// Its title.
     pub title: &'static str,
@@ -159,65 +170,74 @@ pub struct Xep {
 /// One extension.
 #[derive(Debug)]
 pub struct Extension {
-    /// Its name, for operators (`--without`): stable.
+    /// Its name for operators (`--without`). It must never change.
     pub name: &'static str,
-    /// What it implements, unless RFC 6121 has all of it. `docs/compliance.md` is made from it.
+    /// What it implements beyond RFC 6121. `docs/compliance.md` is generated from it.
     pub xeps: &'static [Xep],
-    /// Whether RFC 6121 asks for it, so that it cannot be switched off.
+    /// Whether RFC 6121 requires it, so that it cannot be switched off.
     pub needed: bool,
-    /// IQ requests that it answers. Service discovery tells of it by them.
+    /// IQ requests that it answers. Service discovery advertises it by them.
     pub requests: &'static [Feature],
-    /// Appends what a stream offers behind authentication.
+    /// Appends the features that a stream offers after authentication.
     pub stream_feature: Option<fn(&ServerFacts, &mut Vec<u8>)>,
-    /// First-level elements of its own.
+    /// Its first-level elements.
     pub nonza: Option<Nonza>,
-    /// Elements of its own in the request for a session (XEP-0386 2.2), by which the session begins with them.
+    /// Its elements in the request for a session (XEP-0386 2.2), which enable it from the start of
+    /// the session.
     pub inline: Option<Nonza>,
-    /// What a client is told of the account when its session begins with the authentication (XEP-0386 2.2): an element of `<bound/>`,
-    /// which is read for the bare JID. It reads ([`Step::Read`]) and comes to a result; without one the session
-    /// begins all the same. It is given how messages of the account are called.
+    /// Information about the account for a client whose session begins with the authentication
+    /// (XEP-0386 2.2): an element of `<bound/>`, which is read for the bare JID. It reads
+    /// ([`Step::Read`]) and ends with a result; without one the session begins all the same. Its
+    /// argument is the id scheme of the account's messages.
     pub bound: Option<Bound>,
-    /// What goes to a session with its mark.
+    /// Controls what is sent to a session with its mark.
     pub gate: Option<Gate>,
-    /// Copies of messages for sessions with its mark.
+    /// Copies messages for sessions with its mark.
     pub copies: Option<Copies>,
     /// Its record of a user.
     pub record: Option<Record>,
-    /// What it notes of the entries of archives, whether it is switched on or not.
+    /// What it records about entries of archives, whether it is switched on or not.
     pub archived: Option<Archived>,
-    /// Its mark on a session says that nobody looks at the client.
+    /// Whether its mark on a session means that the user is not looking at the client.
     pub rests: bool,
-    /// Its mark on a session, and its note of a user, say that the user's devices can be woken when a message waits (XEP-0357).
+    /// Whether its mark on a session and its note of a user mean that the user's devices can be
+    /// woken for a waiting message (XEP-0357).
     pub wakes: bool,
-    /// What it asks clients.
+    /// Its requests to clients.
     pub asks: Option<Asks>,
-    /// What accounts are beside registered ones, because of it (XEP-0030 3.1).
+    /// The identities that it adds to accounts besides "registered" (XEP-0030 3.1).
     pub identities: &'static [Identity],
-    /// The service that it provides. Requests for it have the target [`Service`](super::Target::Service).
+    /// The service that it provides. Requests to it have the target
+    /// [`Service`](super::Target::Service).
     pub entity: Option<Entity>,
-    /// What service discovery tells of an account by it.
+    /// Its part of service discovery about an account.
     pub discovers: Option<Discovers>,
-    /// What service discovery tells by it of nodes of the server's domain; none for nodes of others.
+    /// Its part of service discovery about nodes of the server's domain; `None` for nodes of
+    /// others.
     pub serves: Option<Serves>,
-    /// The answer to a request for an account that is not there, where the usual error would tell it from one that is.
+    /// The answer to a request for an account that does not exist, where the usual error would
+    /// differ from that of an existing one.
     pub unseen: Option<Unseen>,
-    /// A form (XEP-0004) comes in a message to the own account, to a service, or to an actor of it; none if it is not for the extension.
+    /// Handles a form (XEP-0004) in a message to the user's own account, to a service or to an
+    /// actor of it; `None` if the form is not for the extension.
     pub submits: Option<fn(&Context<'_>, &IqRequest<'_>) -> Option<Step>>,
-    /// What an account has because of it, beside requests that it answers (XEP-0030).
+    /// The features that it adds to an account, besides the requests that it answers (XEP-0030).
     pub account_vars: fn(&ServerFacts) -> &'static [&'static str],
-    /// What a request of a user's for the own account, which an extension is about to answer with this, leads to beside that: the step
-    /// as it is, or one that does more (`Step::join`). So all of it is one commit, and what it writes leads to nothing more.
+    /// Extends a user's request to their own account that another extension answers with this step:
+    /// returns the step unchanged, or one that does more (`Step::join`). All writes are one commit,
+    /// and the added writes trigger nothing more.
     pub joins: Option<Joins>,
-    /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
-    /// whether the extension is switched on or not.
+    /// A namespace: a request with it from another user to one of a user's sessions is delivered
+    /// only if the sender may see the user's presence, whether the extension is switched on or not.
     pub guards_sessions: Option<&'static str>,
-    /// The last available session of a user is not available any more: writes of it what is to be kept. The arguments are the user's
-    /// bare JID, microseconds since the Unix epoch, and the status of the unavailable presence.
+    /// Called when the last available session of a user becomes unavailable; writes what is to be
+    /// stored about that. The arguments are the user's bare JID, microseconds since the Unix epoch,
+    /// and the status of the unavailable presence.
     pub logged_out: Option<fn(&mut Batch, &str, u64, &str)>,
 }
 
 impl Extension {
-    /// One without any hook, to be filled in.
+    /// An extension without hooks, to be filled in.
     pub const NONE: Extension = Extension {
         name: "",
         xeps: &[],

@@ -1,4 +1,5 @@
-//! What a feature is asked and what it may answer: the closed types between the features and the shard.
+//! Requests to features and their possible answers: the closed types between the features and the
+//! shard.
 
 use std::sync::Arc;
 
@@ -17,14 +18,15 @@ use crate::store::ids::Ids;
 use crate::store::report::Report;
 use crate::store::{Batch, Query};
 
-/// Whom a request addresses.
+/// The addressee of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The server's domain.
     Server,
-    /// The sender's own bare JID, or nobody (RFC 6120 10.3.3).
+    /// The sender's own bare JID, or no address (RFC 6120 10.3.3).
     Own,
-    /// The bare JID of another account of this server; the request is answered at that account's home.
+    /// The bare JID of another account of this server; the request is answered at that account's
+    /// home.
     Other,
     /// A service with a domain of its own; the request is answered at the sender's home.
     Service(Service),
@@ -32,16 +34,16 @@ pub enum Target {
     Node,
 }
 
-/// An IQ request that the server has to answer itself (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
+/// An IQ request that the server itself has to answer (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IqRequest<'a> {
-    /// `set`, or else `get`.
+    /// The type: true for `set`, false for `get`.
     pub set: bool,
     /// Whom it addresses.
     pub target: Target,
     /// The sender's full JID.
     pub from: &'a str,
-    /// The address asked: for [`Target::Server`] the domain.
+    /// The address of the request: for [`Target::Server`] the domain.
     pub to: &'a str,
     /// The addressed account's bare JID, or the actor; the sender's own bare JID for
     /// [`Target::Server`] and [`Target::Service`].
@@ -50,63 +52,68 @@ pub struct IqRequest<'a> {
     pub namespace: &'a str,
     /// Local name of the payload.
     pub name: &'a str,
-    /// The payload: the request's one child element (RFC 6120 8.2.3), complete.
+    /// The payload: the complete child element of the request (RFC 6120 8.2.3).
     pub payload: &'a [u8],
 }
 
-/// What the server says of itself, fixed while the shard runs but for what the operator sets.
+/// Facts about the server. They are fixed while the shard runs, except for those that the operator
+/// sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerFacts {
     /// Version of the software (XEP-0092).
     pub version: Box<str>,
-    /// Operating system, if it is to be told (XEP-0092 5).
+    /// Operating system, if it is to be published (XEP-0092 5).
     pub os: Option<Box<str>>,
-    /// Whether accounts can be made in band (XEP-0077 3.1).
+    /// Whether accounts can be registered in-band (XEP-0077 3.1).
     pub registration: bool,
-    /// Who may make one, if so.
+    /// Who may register one.
     pub rule: Rule,
-    /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2, 3.3).
+    /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2,
+    /// 3.3).
     pub account_changes: bool,
-    /// Whom to write to about the service, sorted (XEP-0157).
+    /// Contact addresses of the service, sorted (XEP-0157).
     pub contacts: Arc<[Contact]>,
-    /// Services outside XMPP that clients are told of (XEP-0215).
+    /// Services outside XMPP that are offered to clients (XEP-0215).
     pub services: Services,
-    /// Whether messages stay in their users' archives; given by the [`Settings`](crate::settings::Settings).
+    /// Whether messages stay in their users' archives; set from the
+    /// [`Settings`](crate::settings::Settings).
     pub archive: bool,
-    /// Services with a domain of their own, and which domain it is; given by [`Settings`](crate::settings::Settings).
+    /// Services with a domain of their own, and that domain; set from the
+    /// [`Settings`](crate::settings::Settings).
     pub entities: Arc<[(Box<str>, Service)]>,
-    /// Domains of components that are connected (XEP-0114), sorted; the shard keeps them as they come and go.
+    /// Domains of the connected components (XEP-0114), sorted; the shard maintains them.
     pub components: Vec<Box<str>>,
-    /// What the operator says of the publish-subscribe service.
+    /// The operator's rules for the publish-subscribe service.
     pub pubsub: super::pubsub::rules::Rules,
-    /// Where files are uploaded to (XEP-0363), if anywhere.
+    /// The upload service (XEP-0363), if there is one.
     pub upload: Option<Arc<Upload>>,
-    /// Where the proxy of bytestreams is (XEP-0065), if there is one.
+    /// The proxy of bytestreams (XEP-0065), if there is one.
     pub bytestreams: Option<Arc<StreamHost>>,
-    /// Extensions that the operator has switched off, a bit for each place in the table.
+    /// Extensions that the operator has switched off, one bit per place in the table.
     pub without: u32,
 }
 
-/// Who may make an account in band.
+/// Who may register an account in-band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
-    /// Anybody.
+    /// Everybody.
     #[default]
     Open,
-    /// Who shows an invitation (XEP-0445).
+    /// Those who present an invitation (XEP-0445).
     Invite,
-    /// Anybody, but an administrator has to approve of it, unless it is by an invitation of somebody who decides of accounts.
+    /// Everybody, but an administrator has to approve, unless the applicant has an invitation from
+    /// somebody who may approve.
     Approval,
 }
 
 impl ServerFacts {
-    /// Whether the extension in this place of the table is switched on.
+    /// Whether the extension at this place of the table is switched on.
     pub fn has(&self, extension: usize) -> bool {
         self.without & 1 << extension == 0
     }
 }
 
-/// What a feature may know beside the request.
+/// What a feature may know besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The turn's time.
@@ -115,53 +122,56 @@ pub struct Context<'a> {
     pub server: &'a ServerFacts,
     /// The domains that it serves.
     pub domains: &'a Arc<Domains>,
-    /// How the messages of the sender's own account are called.
+    /// The id scheme of the messages of the sender's account.
     pub ids: Ids,
-    /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
-    /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
+    /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own,
+    /// or it exists and its roster has the sender's bare JID in a state with "from". The shard
+    /// loads the roster if [`Feature::asks_roster`] is set.
     pub authorized: bool,
-    /// Groups of the account's roster in which the sender is, where [`Context::authorized`] is by the roster.
+    /// Groups of the account's roster that include the sender, where the roster decides
+    /// [`Context::authorized`].
     pub groups: &'a [Box<str>],
     /// Whether the account has a connected session.
     pub online: bool,
-    /// Whether the sender's connection is encrypted or local, fit to carry a password.
+    /// Whether the sender's connection may carry a password: it is encrypted or local.
     pub secure: bool,
-    /// Whether the operator has named the sender an administrator.
+    /// Whether the operator has made the sender an administrator.
     pub admin: bool,
-    /// A name that nobody can guess, for a request to [`Target::Service`]; otherwise empty.
+    /// An unguessable name for a request to [`Target::Service`]; otherwise empty.
     pub fresh: &'a str,
-    /// Whether the sender may invite to accounts.
+    /// Whether the sender may issue invitations to accounts.
     pub inviter: bool,
-    /// What everybody may invite to.
+    /// The invitations that every user may issue.
     pub invitations: Invitations,
-    /// For how long invitations are good, seconds.
+    /// How long invitations are valid, in seconds.
     pub invitation_s: u64,
     /// Open sessions of commands.
     pub adhoc: &'a Sessions,
-    /// The announcement for those who log in later; empty if there is none.
+    /// The announcement for users who log in later; empty if there is none.
     pub motd: &'a str,
-    /// What accounts that are made are sent; empty for nothing.
+    /// The message sent to new accounts; empty for none.
     pub welcome: &'a str,
-    /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.
+    /// Limit of the bytes of stanzas that an answer may have besides its result ([`Step::Send`]);
+    /// one stanza is always sent.
     pub room: usize,
-    /// What the extension's record says of the sender, where the request is for the sender's own account.
+    /// The extension's record of the sender, if the request is to the sender's own account.
     pub note: Option<&'a dyn Note>,
-    /// Normalises a bare JID (RFC 7622); `None` if it is none or has a resource.
+    /// Normalises a bare JID (RFC 7622); `None` if it is invalid or has a resource.
     pub bare: fn(&str) -> Option<Box<str>>,
-    /// Normalises any JID (RFC 7622); `None` if it is none.
+    /// Normalises any JID (RFC 7622); `None` if it is invalid.
     pub jid: fn(&str) -> Option<Box<str>>,
-    /// Normalises a localpart (RFC 7622 3.3); `None` if it is none.
+    /// Normalises a localpart (RFC 7622 3.3); `None` if it is invalid.
     pub local: fn(&str) -> Option<Box<str>>,
 }
 
 impl<'a> Context<'a> {
-    /// What of it is the same for all requests.
+    /// The part that is the same for all requests.
     pub fn around(&self) -> Around<'a> {
         Around { server: self.server, domains: self.domains, bare: self.bare }
     }
 }
 
-/// What a feature may know beside what was found, when it goes on.
+/// What a feature may know, besides the results, when it continues after a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
     /// The server.
@@ -175,72 +185,76 @@ pub struct Around<'a> {
 pub use crate::wire::error::StanzaCondition as Condition;
 pub use crate::wire::limit::{Limit, Refusal};
 
-/// What follows from a request, or from what it has read.
+/// What follows from a request, or from its reads.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// The answer: the result's payload, which may be empty.
+    /// Answers with a result of this payload, which may be empty.
     Result(Vec<u8>),
-    /// The answer: a stanza error.
+    /// Answers with a stanza error.
     Error(Refusal),
-    /// It goes on with what these bring.
+    /// Reads these, and continues with the results.
     Read(Vec<Query>, Pending),
-    /// It goes on with what these bring, after these writes. They save later requests work and are done once, so nobody is charged for
-    /// them and for what is read for them.
+    /// Writes this, reads these, and continues with the results. The writes save work for later
+    /// requests and are done once, so neither they nor the reads for them are charged.
     Prepare(Batch, Vec<Query>, Pending),
-    /// These stanzas for who asks, in their order, and then the answer.
+    /// Sends these stanzas to the requester in this order, and then the answer.
     Send(Vec<Vec<u8>>, Vec<u8>),
-    /// It goes on when it is this one's turn: of the sessions of one user one such request at a time, and when there is room for
-    /// [`ARCHIVE_PAGE_BYTES_MAX`](crate::limits::ARCHIVE_PAGE_BYTES_MAX) in what the session leaves unread and unacknowledged.
+    /// Continues when it is this request's turn: one such request at a time over all sessions of a
+    /// user, and only while the session's unread and unacknowledged output has room for
+    /// [`ARCHIVE_PAGE_BYTES_MAX`](crate::limits::ARCHIVE_PAGE_BYTES_MAX).
     Paced(Box<Step>),
-    /// The same, one after another for each account: until it has come to an end, no other one for the account reads. So what is
-    /// written rests on what was read. Those of the account's own sessions go before others.
+    /// Reads these in turn: until this request has ended, no other one in turn reads for the same
+    /// account. So the writes are based on what was read. Requests of the account's own sessions go
+    /// first.
     InTurn(Vec<Query>, Pending),
-    /// Writes, and then the answer, which must not leave before they are durable.
+    /// Writes, and then answers. The answer must not leave before the writes are durable.
     Write(Batch, Vec<u8>),
-    /// These follow in their order, and then the answer.
+    /// Makes these changes in this order, and then answers.
     Change(Vec<Change>, Vec<u8>),
-    /// The same, and it goes on without whoever has asked. Only in a turn ([`Step::InTurn`]), which it keeps.
+    /// The same, but it continues after the requester has its answer. Only in a turn
+    /// ([`Step::InTurn`]), which it keeps.
     Then(Box<Then>),
-    /// These follow in their order. The operator's list gets the reports, and then the result follows, which is empty (XEP-0377 4).
+    /// Makes these changes in this order, adds the reports to the operator's list, and then answers
+    /// with an empty result (XEP-0377 4).
     Report(Vec<Change>, Vec<Report>),
-    /// The answer is an error, and these follow all the same.
+    /// Answers with an error, and makes these changes all the same.
     Refuse(Vec<Change>, Refusal),
-    /// It goes on at the home of an actor of the service that was asked, after these writes.
+    /// Continues at the home of an actor of the addressed service, after these writes.
     Route {
         /// The service's domain, or an actor of it: `service/node`.
         to: Box<str>,
-        /// `set`, or else `get`.
+        /// The type: true for `set`, false for `get`.
         set: bool,
         /// The payload of the request.
         payload: Box<[u8]>,
-        /// What is written before.
+        /// Written before that.
         batch: Batch,
     },
     /// A request for the sender's roster.
     Roster(RosterRequest),
-    /// Something to do with an account, whose outcome the shard answers.
+    /// An action on an account. The shard answers with its outcome.
     Account(AccountAction),
-    /// What follows from a request for a command.
+    /// The result of a request for a command.
     Command(Box<Act>),
-    /// A bytestream is to begin: the host says what came of it, and that is the answer.
+    /// Starts a bytestream. The host reports the outcome, which is the answer.
     Activate(Activation),
 }
 
-/// How a request goes on that is answered.
+/// How an answered request continues.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Then {
-    /// These follow first, in their order.
+    /// Changes that are made first, in this order.
     pub changes: Vec<Change>,
-    /// The answer, if it is not given yet.
+    /// The answer, unless it was given before.
     pub answer: Option<Vec<u8>>,
-    /// What it reads then.
+    /// What it reads next.
     pub queries: Vec<Query>,
-    /// With which it goes on.
+    /// The state with which it continues.
     pub pending: Pending,
 }
 
 impl Step {
-    /// Whether it changes anything, so that what was read before it must have been read in turn.
+    /// Whether it changes anything, which requires that its reads were done in turn.
     pub(crate) fn is_change(&self) -> bool {
         match self {
             Step::Write(batch, _) | Step::Route { batch, .. } => !batch.is_empty(),
@@ -249,7 +263,7 @@ impl Step {
         }
     }
 
-    /// This with more changes, if it is one that ends without an error.
+    /// Adds changes to this step, if it ends without an error.
     pub fn with(self, mut more: Vec<Change>) -> Step {
         match self {
             step if more.is_empty() => step,
@@ -270,7 +284,7 @@ impl Step {
         }
     }
 
-    /// What it writes when it is carried out.
+    /// The writes of this step.
     pub fn writes(&self) -> impl Iterator<Item = &Batch> {
         let (one, changes) = match self {
             Step::Write(batch, _) => (Some(batch), &[][..]),
@@ -286,10 +300,10 @@ impl Step {
     }
 }
 
-/// A roster request of the roster's owner, read but not yet held against the roster.
+/// A parsed roster request of the roster's owner, not yet compared with the roster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RosterRequest {
-    /// Roster get, with the version that the client has, if it knows of versions (RFC 6121 2.6.2).
+    /// Roster get, with the client's version if it supports versioning (RFC 6121 2.6.2).
     Get {
         /// The `ver` attribute.
         ver: Option<Box<str>>,
@@ -300,7 +314,7 @@ pub enum RosterRequest {
     Remove(Box<str>),
 }
 
-/// What a client asks to write (RFC 6121 2.3).
+/// A change to an item that a client requests (RFC 6121 2.3).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SetItem {
     /// The contact's bare JID, normalised.
@@ -311,29 +325,29 @@ pub struct SetItem {
     pub groups: Vec<Box<str>>,
 }
 
-/// What in-band registration asks of the accounts (XEP-0077).
+/// A request of in-band registration (XEP-0077).
 #[derive(Clone, PartialEq, Eq)]
 pub enum AccountAction {
-    /// Make an account. Answers: empty result, or [`Condition::Conflict`] if it exists.
+    /// Creates an account. Answers: empty result, or [`Condition::Conflict`] if it exists.
     Create {
         /// The normalised localpart.
         local: Box<str>,
-        /// The password as it was sent.
+        /// The password as received.
         password: Box<str>,
     },
-    /// Change the sender's password. Answers: empty result.
+    /// Changes the sender's password. Answers: empty result.
     ChangePassword {
-        /// The password as it was sent.
+        /// The password as received.
         password: Box<str>,
     },
-    /// Remove the sender's account and all that belongs to it, cancel its subscriptions, and after the empty result
-    /// close its streams with `<not-authorized/>` (XEP-0077 3.2).
+    /// Removes the sender's account with all its data, cancels its subscriptions, and after the
+    /// empty result closes its streams with `<not-authorized/>` (XEP-0077 3.2).
     Remove,
 }
 
 impl std::fmt::Debug for AccountAction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // No passwords, however it comes to be printed.
+        // Passwords are never printed.
         match self {
             AccountAction::Create { local, .. } => write!(f, "Create({local})"),
             AccountAction::ChangePassword { .. } => f.write_str("ChangePassword"),
@@ -342,24 +356,25 @@ impl std::fmt::Debug for AccountAction {
     }
 }
 
-/// One line of the features' table.
+/// One row of the features' table.
 #[derive(Debug)]
 pub struct Feature {
-    /// Namespace of the payload that it answers.
+    /// Namespace of the request's payload.
     pub namespace: &'static str,
     /// Local name of that payload.
     pub name: &'static str,
-    /// Whom a request for it may address.
+    /// The possible addressees.
     pub targets: &'static [Target],
-    /// Whether there is a `get`, and a `set`.
+    /// Whether `get` and `set` are defined.
     pub verbs: Verbs,
-    /// Whether it is offered with these facts; if not, it is not advertised and not answered.
+    /// Whether it is offered with these facts; otherwise it is neither advertised nor answered.
     pub offered: fn(&ServerFacts) -> bool,
-    /// Whether [`Context::authorized`] matters for [`Target::Other`], so that the shard has to have the roster.
+    /// Whether [`Context::authorized`] matters for [`Target::Other`], so that the shard must load
+    /// the roster.
     pub asks_roster: bool,
-    /// What service discovery says of it for the server's domain (XEP-0030).
+    /// Features that it advertises for the server's domain (XEP-0030).
     pub server_vars: &'static [&'static str],
-    /// What service discovery says of it for an account's bare JID.
+    /// Features that it advertises for an account's bare JID.
     pub account_vars: &'static [&'static str],
     /// Answers.
     pub handle: fn(&Context<'_>, &IqRequest<'_>) -> Step,
@@ -376,7 +391,7 @@ pub enum Verbs {
     GetSet,
 }
 
-/// For [`Feature::offered`]: in every set-up.
+/// For [`Feature::offered`]: always.
 pub fn always(_: &ServerFacts) -> bool {
     true
 }

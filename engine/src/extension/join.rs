@@ -1,14 +1,15 @@
-//! What a request of one extension leads to in another one, when it has come to its end.
+//! What one extension adds to the end of another extension's request.
 
 use super::{Around, Step, avatars, bookmarks};
 use crate::store::{Found, Query};
 
-/// What an extension makes of the end of another one's request, in a row for each that joins requests.
+/// How an extension continues after another one's request; one variant per extension that joins
+/// requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Join {
-    /// Of a vCard, or of what is published as an avatar.
+    /// After a vCard or an avatar has been stored.
     Avatars(avatars::Join),
-    /// Of bookmarks.
+    /// After bookmarks have been stored.
     Bookmarks(bookmarks::Join),
 }
 
@@ -40,20 +41,21 @@ pub(super) struct Pending {
     join: Join,
 }
 
-/// How far it is.
+/// How far the joined request has got.
 #[derive(Clone, Debug, PartialEq)]
 enum Request {
-    /// It has asked so many questions; those of who has joined come behind them.
+    /// It has asked this many queries; the joining extension's queries follow them.
     Begins { pending: super::Pending, questions: usize },
-    /// It has asked more. What who has joined has asked for was found before.
+    /// It has asked more queries. The results for the joining extension arrived before.
     GoesOn { pending: super::Pending, joined: Vec<Found> },
-    /// It asks nothing.
+    /// It reads nothing.
     Ends(Step),
 }
 
 impl Step {
-    /// This, and when it has come to an end without an error, what `join` makes of that end with what these bring. They are read in turn,
-    /// with what the step itself reads, so before it writes.
+    /// Runs this step; when it has ended without an error, `join` continues with that end and the
+    /// results of these queries. They are read in turn, together with the step's own reads, so
+    /// before it writes.
     pub(super) fn join(self, queries: Vec<Query>, join: impl Into<Join>) -> Step {
         let join = join.into();
         match self {
@@ -82,7 +84,7 @@ impl Pending {
     }
 }
 
-/// Goes on when a request has come to its end.
+/// Continues when the request has ended.
 fn end_of(around: &Around<'_>, step: Step, joined: &[Found], join: Join) -> Step {
     match step {
         Step::Error(_) | Step::Refuse(..) => step,

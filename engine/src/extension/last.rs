@@ -1,6 +1,7 @@
-//! Last Activity (XEP-0012): the server's uptime, and how long ago a user has logged out.
+//! Last Activity (XEP-0012): the server's uptime, and the time since a user has logged out.
 //!
-//! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: see [`Extension::guards_sessions`].
+//! A request to a full JID goes to that session, but XEP-0012 4 requires the same permission for
+//! it: see [`Extension::guards_sessions`].
 
 use super::hook::{Extension, Xep};
 use super::iq::{Around, Condition, Context, Feature, IqRequest, Step, Target, Verbs, always};
@@ -34,8 +35,8 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// Notes that the last session of an account has ended, with the status of its unavailable presence (XEP-0012 3).
-/// Only the beginning of a long status is kept.
+/// Records that the last session of an account has ended, with the status of its unavailable
+/// presence (XEP-0012 3). A long status is truncated.
 fn logged_out(batch: &mut Batch, account: &str, now_us: u64, status: &str) {
     private::put_last(batch, account, LastLogout { at_us: now_us, status });
 }
@@ -44,7 +45,8 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     match request.target {
         // XEP-0012 5: the server's uptime.
         Target::Server => answer(context.now.mono_ms / 1000, ""),
-        // XEP-0012 3: also for an account that does not exist, so that nobody learns which do.
+        // XEP-0012 3: the same error for an account that does not exist, so that existence is not
+        // revealed.
         _ if !context.authorized => Step::Error(Condition::Forbidden.into()),
         _ if context.online => answer(0, ""),
         _ => {
@@ -54,15 +56,15 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     }
 }
 
-/// The logout is read.
+/// Waits for the stored logout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
-    /// When it was asked, microseconds since the Unix epoch.
+    /// Time of the request, microseconds since the Unix epoch.
     asked_us: u64,
 }
 
 impl Pending {
-    /// Answers with the logout that the store has; an account that was never used has none.
+    /// Answers with the stored logout; an account that was never used has none.
     pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
         match found {
             [Found::Value(Some(row))] => match LastLogout::decode(row) {

@@ -1,8 +1,10 @@
-//! What the server does beyond carrying stanzas: one file an extension, and one row of [`TABLE`]; and one of [`pending`], if it reads.
+//! What the server does beyond routing stanzas: one file per extension, one row in [`TABLE`], and
+//! one in [`pending`] if it reads.
 //!
-//! An extension never reads, writes or sends, and never calls another one: its hooks ([`hook`]) are handed what they need and say what
-//! should follow; the shard carries it out. Service discovery and stream features are made from the same table, so that
-//! what is advertised is what is there.
+//! An extension never reads, writes or sends, and never calls another one: its hooks ([`hook`]) get
+//! what they need as arguments and return what follows; the shard carries it out. Service discovery
+//! and stream features are generated from the same table, so that exactly what exists is
+//! advertised.
 
 pub mod adhoc;
 pub mod annotations;
@@ -90,7 +92,7 @@ const ROWS: &[Extension] = &[
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
 
-/// Extensions with a gate before sessions, a bit for each place in the table.
+/// Extensions with a gate before sessions, one bit per place in the table.
 pub const GATES: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < ROWS.len() {
@@ -100,7 +102,7 @@ pub const GATES: u32 = {
     bits
 };
 
-/// Extensions that copy messages, in the same way.
+/// Extensions that copy messages, likewise.
 pub const COPIES: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < ROWS.len() {
@@ -110,7 +112,7 @@ pub const COPIES: u32 = {
     bits
 };
 
-/// Extensions whose mark says that nobody looks at a session's client, in the same way.
+/// Extensions whose mark means that the user is not looking at the client, likewise.
 pub const RESTS: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < ROWS.len() {
@@ -129,7 +131,7 @@ pub const WAKER: usize = {
     at
 };
 
-/// Names of the extensions that an operator may switch off, in the order of the table.
+/// Names of the extensions that an operator may switch off, in table order.
 pub const OPTIONAL: &[&str] = {
     const COUNT: usize = {
         let (mut count, mut at) = (0, 0);
@@ -153,7 +155,8 @@ pub const OPTIONAL: &[&str] = {
     &NAMES
 };
 
-/// Extensions of these names, a bit for each place in the table: see [`ServerFacts::without`]. Those that are needed have none.
+/// The extensions with these names, one bit per place in the table: see [`ServerFacts::without`].
+/// Required ones have none.
 pub fn bits(names: &[&str]) -> u32 {
     let named = |extension: &Extension| !extension.needed && names.contains(&extension.name);
     TABLE.iter().enumerate().fold(0, |bits, (place, extension)| bits | u32::from(named(extension)) << place)
@@ -164,12 +167,12 @@ pub fn places(bits: u32) -> impl Iterator<Item = usize> {
     (0..ROWS.len()).filter(move |place| bits & 1 << place != 0)
 }
 
-/// Extensions that are switched on, with their places.
+/// The enabled extensions with their places.
 fn switched_on(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static Extension)> {
     TABLE.iter().enumerate().filter(|(place, _)| server.has(*place))
 }
 
-/// Requests that are answered.
+/// The requests that are answered.
 fn offered(server: &ServerFacts) -> impl Iterator<Item = &'static Feature> {
     let all = switched_on(server).flat_map(|(_, extension)| extension.requests);
     all.filter(|feature| (feature.offered)(server))
@@ -183,7 +186,7 @@ pub fn find(server: &ServerFacts, namespace: &str, name: &str) -> Option<(usize,
         .filter(|(_, feature)| (feature.offered)(server))
 }
 
-/// The same, and of several that answer the payload the one that is addressed.
+/// The same; if several features answer the payload, the one that is addressed.
 fn find_for(server: &ServerFacts, request: &IqRequest<'_>) -> Option<(usize, &'static Feature)> {
     let is_it = |feature: &&Feature| {
         (feature.namespace, feature.name) == (request.namespace, request.name)
@@ -195,14 +198,15 @@ fn find_for(server: &ServerFacts, request: &IqRequest<'_>) -> Option<(usize, &'s
     found.or_else(|| find(server, request.namespace, request.name))
 }
 
-/// Answers a request that no session is to get: by its extension, whose place is returned, or with the error for a payload that
-/// nobody knows (RFC 6120 8.3.3.19, 8.4). `notes` are those of the sender, if the request is for the sender's own account.
+/// Answers a request that is not delivered to a session: by its extension, whose place is returned,
+/// or with the error for an unknown payload (RFC 6120 8.3.3.19, 8.4). `notes` are the sender's, if
+/// the request is to the sender's own account.
 pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<'_>) -> (usize, Step) {
     let Some((place, feature)) = find_for(context.server, request) else {
         return (TABLE.len(), Step::Error(Condition::ServiceUnavailable.into()));
     };
     if !feature.targets.contains(&request.target) {
-        // Somebody else's data, as opposed to something that the target does not do.
+        // Private data of another user, as opposed to something that the target does not support.
         let private = request.target == Target::Other && *feature.targets == [Target::Own];
         let condition = if private { Condition::Forbidden } else { Condition::ServiceUnavailable };
         return (place, Step::Error(condition.into()));
@@ -216,7 +220,7 @@ pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<
     (place, join(context, request, step))
 }
 
-/// What else a request for the own account leads to.
+/// Adds what other extensions do after a request to the user's own account.
 fn join(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     if request.target != Target::Own {
         return step;
@@ -227,17 +231,17 @@ fn join(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     })
 }
 
-/// Whether the extensions of these names are switched on.
+/// Whether the extensions with these names are switched on.
 fn are_on(server: &ServerFacts, names: &[&str]) -> bool {
     names.iter().all(|name| switched_on(server).any(|(_, extension)| extension.name == *name))
 }
 
-/// What accounts have because of extensions that answer no request for it.
+/// Features that extensions add to accounts, besides their requests.
 fn account_vars(server: &ServerFacts) -> impl Iterator<Item = &'static str> {
     switched_on(server).flat_map(|(_, extension)| (extension.account_vars)(server)).copied()
 }
 
-/// Appends the stream features of an authenticated client that stand for extensions.
+/// Appends the extensions' stream features for an authenticated client.
 pub fn stream_features(server: &ServerFacts, out: &mut Vec<u8>) {
     for (_, extension) in switched_on(server) {
         if let Some(write) = extension.stream_feature {
@@ -253,48 +257,54 @@ pub fn nonza(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static h
         .filter(|(_, nonza)| nonza.namespace == namespace)
 }
 
-/// The extension whose elements in a request for a session have this namespace (XEP-0386 2.2), and its place.
+/// The extension whose elements in a request for a session have this namespace (XEP-0386 2.2), and
+/// its place.
 pub fn inline(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static hook::Nonza)> {
     let mut all = inlines(server);
     all.find(|(_, inline)| inline.namespace == namespace)
 }
 
-/// All of them that are switched on.
+/// All that are switched on.
 pub fn inlines(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static hook::Nonza)> {
     switched_on(server).filter_map(|(place, extension)| Some((place, extension.inline.as_ref()?)))
 }
 
-/// What a client is told of its account with its session, by the first extension from a place on that has something to tell; and the
-/// place behind that.
+/// Information about the account for a client with a new session, from the first extension at or
+/// after a place that has some; and the place after it.
 pub fn bound(server: &ServerFacts, account: &str, ids: crate::store::ids::Ids, from: usize) -> Option<(usize, Step)> {
     let told = |(place, extension): (usize, &Extension)| Some((place + 1, (extension.bound?)(server, account, ids)?));
     switched_on(server).filter(|(place, _)| *place >= from).find_map(told)
 }
 
-/// Whether requests with this namespace to a user's sessions are for those alone who may see the user's presence.
+/// Whether requests with this namespace reach a user's sessions only from senders who may see the
+/// user's presence.
 pub fn guards_sessions(namespace: &str) -> bool {
     TABLE.iter().any(|extension| extension.guards_sessions == Some(namespace))
 }
 
-/// What a client is asked of which nothing was heard for long, by the extension in a place: also by one that is switched off for
-/// clients, because who does not answer is let go.
+/// The requests to a client that has been silent for too long, with the places of their extensions.
+/// These include extensions that are switched off for clients, because a client that does not
+/// answer is disconnected.
 pub fn asks_idle() -> impl Iterator<Item = (usize, Ask)> {
     TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.asks.as_ref()?.idle?())))
 }
 
-/// What a client is asked whose capabilities are not known, by the extension in a place that wants to know them.
+/// The request to a client whose capabilities are unknown, with the place of the extension that
+/// needs them.
 pub fn asks_capable(server: &ServerFacts, node: &str, ver: &str) -> Option<(usize, Ask)> {
     let mut all = switched_on(server);
     all.find_map(|(place, extension)| Some((place, extension.asks.as_ref()?.capable?(node, ver))))
 }
 
-/// The answer to a request for an account that is not there, where it is not the usual error.
+/// The answer to a request for an account that does not exist, where it differs from the usual
+/// error.
 pub fn unseen(server: &ServerFacts, request: &IqRequest<'_>) -> Option<Vec<u8>> {
     let (place, _) = find(server, request.namespace, request.name)?;
     TABLE[place].unseen?(request)
 }
 
-/// What follows from a form in a message, and the place of the extension that it is for; none if it is for none.
+/// What follows from a form in a message, and the place of the extension that it is for; `None` if
+/// there is none.
 pub fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<(usize, Step)> {
     if xml::is_dense(request.payload) {
         return None;
@@ -302,12 +312,14 @@ pub fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<(usiz
     switched_on(context.server).find_map(|(place, extension)| Some((place, extension.submits?(context, request)?)))
 }
 
-/// An account is gone that an actor of a service knows: what follows there, and the place of the extension.
+/// A removed account is known to an actor of a service: what follows there, and the place of the
+/// extension.
 pub fn forget(actor: &str, user: &str) -> (usize, Step) {
     (place_of_service(), pubsub::service::forget(actor, user))
 }
 
-/// Somebody publishes by HTTP at a node of a service, of which this is known: what follows, and the place of the extension.
+/// An HTTP client publishes at a node of a service about which this is known: what follows, and the
+/// place of the extension.
 pub fn channel_publish(
     publication: pubsub::service::channel::Publication,
     known: Option<pubsub::service::known::Known>,
@@ -315,28 +327,30 @@ pub fn channel_publish(
     (place_of_service(), pubsub::service::channel::publish(publication, known))
 }
 
-/// Items of a node of a service are wanted by HTTP: what follows, and the place of the extension.
+/// An HTTP client requests items of a node of a service: what follows, and the place of the
+/// extension.
 pub fn channel_read(wanted: pubsub::service::channel::Wanted) -> (usize, Step) {
     (place_of_service(), pubsub::service::channel::read(wanted))
 }
 
-/// Pages register for pushes of a node of a service.
+/// Browsers register for Web Push at a node of a service.
 pub fn channel_register(asked: pubsub::service::registration::Registering) -> (usize, Step) {
     (place_of_service(), pubsub::service::registration::register(asked))
 }
 
-/// Such registrations go.
+/// Removes such registrations.
 pub fn channel_unregister(actor: &str, removals: Vec<pubsub::service::registration::Removal>) -> (usize, Step) {
     (place_of_service(), pubsub::service::registration::remove(actor, removals))
 }
 
-/// Items of several nodes of a service are wanted by HTTP: what follows, and the place of the extension.
+/// An HTTP client requests items of several nodes of a service: what follows, and the place of the
+/// extension.
 pub fn channel_gather(gathered: pubsub::service::channel::Gathered) -> (usize, Step) {
     (place_of_service(), pubsub::service::channel::gather(gathered))
 }
 
-/// A publisher by HTTP asks what there is to tell of a node of a service, and perhaps that it be emptied: what follows, and the place of the
-/// extension.
+/// An HTTP publisher requests information about a node of a service, and perhaps that it be
+/// emptied: what follows, and the place of the extension.
 pub fn channel_info(question: pubsub::service::info::Question) -> (usize, Step) {
     (place_of_service(), pubsub::service::info::ask(question))
 }
@@ -346,22 +360,23 @@ fn place_of_service() -> usize {
     TABLE.iter().position(is_it).unwrap_or(TABLE.len())
 }
 
-/// What accounts are beside registered ones.
+/// The identities of accounts besides "registered".
 fn identities(server: &ServerFacts) -> impl Iterator<Item = caps::Identity> {
     switched_on(server).flat_map(|(_, extension)| extension.identities).copied()
 }
 
-/// What service discovery tells of a node of the server's domain, or of what belongs to it, if anything does.
+/// The answer of service discovery about a node of the server's domain, or about its items, if
+/// there is one.
 fn serves(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
     switched_on(context.server).find_map(|(_, extension)| extension.serves?(context, request, what))
 }
 
-/// What a service is, if the extension that provides it is switched on.
+/// The description of a service, if the extension that provides it is switched on.
 fn entity(server: &ServerFacts, service: Service) -> Option<&'static hook::Entity> {
     switched_on(server).filter_map(|(_, extension)| extension.entity.as_ref()).find(|entity| entity.service == service)
 }
 
-/// What service discovery tells of an account beyond features, if anything does.
+/// The answer of service discovery about an account beyond features, if there is one.
 fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
     let hook = match request.target {
         Target::Node => entity(context.server, Service::PubSub)?.nodes?,
@@ -372,12 +387,12 @@ fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>
 
 // Records.
 
-/// Places of extensions that keep a record of a user.
+/// The extensions that store a record per user, with their places.
 fn kept() -> impl Iterator<Item = (usize, &'static hook::Record)> {
     TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.record.as_ref()?)))
 }
 
-/// How many there are, and the row with the user's photo.
+/// Number of records, and the index of the record with the user's photo.
 pub const RECORDS: usize = {
     let (mut count, mut at) = (1, 0);
     while at < ROWS.len() {
@@ -387,13 +402,13 @@ pub const RECORDS: usize = {
     count
 };
 
-/// The questions for all records of a user, to be asked whenever the account is.
+/// The queries for all records of a user, to be read whenever the account is.
 pub fn records(account: &str) -> impl Iterator<Item = Query> {
     let kept = kept().map(move |(place, _)| rows::get(account, &rows::own_key(TABLE[place].name)));
     kept.chain([photo::query(account)])
 }
 
-/// The user's photo, by the answers to [`records`].
+/// The user's photo in the results of [`records`].
 pub fn photo(server: &ServerFacts, found: &[Found]) -> Option<Photo> {
     match found.last() {
         Some(Found::Value(Some(row))) if are_on(server, &["avatars"]) => Photo::decode(row),
@@ -401,7 +416,7 @@ pub fn photo(server: &ServerFacts, found: &[Found]) -> Option<Photo> {
     }
 }
 
-/// The notes that the answers to [`records`] make. A row that cannot be read makes none.
+/// The notes decoded from the results of [`records`]. An unreadable row yields no note.
 pub fn load(found: &[Found]) -> Notes {
     let mut notes = Notes::default();
     for ((place, record), found) in kept().zip(found) {
@@ -412,12 +427,12 @@ pub fn load(found: &[Found]) -> Notes {
     notes
 }
 
-/// Whether one of these notes has to stay as long as its user has a session.
+/// Whether one of these notes must stay in memory as long as its user has a session.
 pub fn stay(notes: &Notes) -> bool {
     notes.iter().any(|(place, _)| TABLE[place].record.as_ref().is_some_and(|record| record.stays))
 }
 
-/// Writes the record of an extension, empty to remove it; returns the note that it makes.
+/// Writes the record of an extension (an empty one removes it); returns the resulting note.
 pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str, row: &[u8]) -> Option<Box<dyn Note>> {
     let key = rows::own_key(TABLE[place].name);
     if row.is_empty() {
@@ -434,13 +449,14 @@ pub fn refuses(server: &ServerFacts, notes: &Notes, way: Way, other: &str) -> Op
     all.find_map(|(place, note)| (TABLE[place].record.as_ref()?.refuses)(note, way, other))
 }
 
-/// Whether a message between a user with these notes and another address may stay in the user's archive.
+/// Whether a message between a user with these notes and another address may be archived for the
+/// user.
 pub fn archives(server: &ServerFacts, notes: &Notes, user: &str, other: &str) -> bool {
     let mut all = notes.iter().filter(|(place, _)| server.has(*place));
     all.all(|(place, note)| TABLE[place].record.as_ref().is_none_or(|record| (record.archives)(note, user, other)))
 }
 
-/// Extensions that note something of entries of archives, a bit for each place in the table.
+/// Extensions that record something about archived entries, one bit per place in the table.
 const ARCHIVED: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < ROWS.len() {
@@ -450,7 +466,8 @@ const ARCHIVED: u32 = {
     bits
 };
 
-/// An entry with this number is archived for a user (bare JID): writes it, and what extensions note of it.
+/// An entry with this number is archived for a user (bare JID): writes it, and what extensions
+/// record about it.
 pub fn archive(
     batch: &mut crate::store::Batch,
     domains: &crate::id::Domains,
@@ -464,14 +481,14 @@ pub fn archive(
     }
 }
 
-/// The entry with this number goes from a user's archive, because it is too old.
+/// Removes the entry with this number from a user's archive, because it has expired.
 pub fn expired(batch: &mut crate::store::Batch, user: &str, number: u64, entry: &crate::store::archive::Entry<'_>) {
     for hook in places(ARCHIVED).filter_map(|place| TABLE[place].archived.as_ref()) {
         (hook.expired)(batch, user, number, entry);
     }
 }
 
-/// The records that are others now that a roster lists these contacts, with their places.
+/// The records that change now that a roster has these contacts, with their places.
 pub fn roster_changed<'a>(notes: &Notes, contacts: impl Iterator<Item = &'a str> + Clone) -> Vec<(usize, Vec<u8>)> {
     let changed = |(place, note): (usize, &dyn Note)| {
         let row = (TABLE[place].record.as_ref()?.roster)(note, &mut contacts.clone())?;
@@ -480,7 +497,7 @@ pub fn roster_changed<'a>(notes: &Notes, contacts: impl Iterator<Item = &'a str>
     notes.iter().filter_map(changed).collect()
 }
 
-/// The last available session of a user is not available any more.
+/// The last available session of a user has become unavailable.
 pub fn logged_out(server: &ServerFacts, batch: &mut crate::store::Batch, account: &str, now_us: u64, status: &str) {
     for (_, extension) in switched_on(server) {
         if let Some(write) = extension.logged_out {

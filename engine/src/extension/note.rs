@@ -1,11 +1,12 @@
-//! What extensions keep in memory of sessions and users.
+//! What extensions keep in memory for sessions and users.
 
 use std::any::Any;
 use std::fmt::Debug;
 
-/// What an extension keeps in memory of one session or of one user. Only its own hooks know what is inside.
+/// What an extension keeps in memory for one session or one user. Only its own hooks know the
+/// content.
 pub trait Note: Any + Debug + Send {
-    /// Memory that it takes, bytes.
+    /// Memory used, in bytes.
     fn memory_bytes(&self) -> usize;
 }
 
@@ -19,13 +20,13 @@ impl Notes {
         self.0.iter().find(|(of, _)| usize::from(*of) == extension).map(|(_, note)| &**note)
     }
 
-    /// Takes the note of an extension out.
+    /// Takes out the note of an extension.
     pub fn take(&mut self, extension: usize) -> Option<Box<dyn Note>> {
         let at = self.0.iter().position(|(of, _)| usize::from(*of) == extension)?;
         Some(self.0.swap_remove(at).1)
     }
 
-    /// Puts the note of an extension in, in the place of the one before it.
+    /// Stores the note of an extension in place of the previous one.
     pub fn put(&mut self, extension: usize, note: Option<Box<dyn Note>>) {
         self.take(extension);
         self.0.extend(note.map(|note| (extension as u8, note)));
@@ -36,12 +37,12 @@ impl Notes {
         self.0.is_empty()
     }
 
-    /// All of them, with the places of their extensions.
+    /// All notes with the places of their extensions.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &dyn Note)> {
         self.0.iter().map(|(of, note)| (usize::from(*of), &**note))
     }
 
-    /// Memory that they take, bytes.
+    /// Memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let own = self.0.capacity() * size_of::<(u8, Box<dyn Note>)>();
         own + self.0.iter().map(|(_, note)| note.memory_bytes()).sum::<usize>()

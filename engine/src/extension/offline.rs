@@ -1,24 +1,24 @@
-//! Which messages are kept for later, and the stamp that a kept one carries when it is delivered (RFC 6121 8.5.2.2,
-//! XEP-0160, XEP-0203, XEP-0334). It must never know where they are kept.
+//! Which messages are stored for later delivery, and the delay stamp that they carry then (RFC 6121
+//! 8.5.2.2, XEP-0160, XEP-0203, XEP-0334). It must never know where they are stored.
 
 use super::datetime::{self, Precision};
 use super::xml;
 
-/// What becomes of a message beyond the sessions that get it at once.
+/// How long a message is stored, apart from immediate delivery to sessions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Keep {
-    /// It is not stored: without a session to take it, it is dropped or returned by RFC 6121 8.5.
+    /// Not stored: if no session takes it, it is dropped or returned by RFC 6121 8.5.
     Nothing,
-    /// It may wait for the user, but does not stay afterwards (XEP-0334 4.1 `<no-permanent-store/>`).
+    /// It may wait for the user, but is not archived (XEP-0334 4.1 `<no-permanent-store/>`).
     UntilDelivered,
-    /// It may wait for the user and stays in the archive.
+    /// It may wait for the user and is archived.
     Archive,
 }
 
-/// Decides by the message's `type` (empty or unknown counts as "normal", RFC 6121 5.2.2) and by the namespaces and
-/// names of its direct children.
+/// Decides by the message's `type` (empty or unknown counts as "normal", RFC 6121 5.2.2) and by the
+/// namespaces and names of its direct children.
 pub fn keep<'a>(kind: &str, children: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Keep {
-    // RFC 6121 8.5.2.2 has no storing for these, and XEP-0334 5 says to ignore hints in errors.
+    // RFC 6121 8.5.2.2 defines no storage for these, and XEP-0334 5 says to ignore hints in errors.
     if matches!(kind, "error" | "groupchat" | "headline") {
         return Keep::Nothing;
     }
@@ -29,12 +29,12 @@ pub fn keep<'a>(kind: &str, children: impl IntoIterator<Item = (&'a [u8], &'a [u
             (b"urn:xmpp:hints", b"no-permanent-store") => no_permanent_store = true,
             (b"urn:xmpp:hints", b"store") => store = true,
             (b"http://jabber.org/protocol/chatstates", _) => chat_state = true,
-            // They come along with a chat state and mean nothing without content.
+            // These accompany a chat state and mean nothing without content.
             (b"urn:xmpp:hints", _) | (b"jabber:client", b"thread") | (b"urn:xmpp:sid:0", _) => {}
             _ => content = true,
         }
     }
-    // XEP-0160 3: a message that holds only a chat state (XEP-0085) is not worth keeping.
+    // XEP-0160 3: a message with nothing but a chat state (XEP-0085) is not stored.
     if chat_state && !content && !store {
         Keep::Nothing
     } else if no_permanent_store {
@@ -44,8 +44,8 @@ pub fn keep<'a>(kind: &str, children: impl IntoIterator<Item = (&'a [u8], &'a [u
     }
 }
 
-/// Appends the XEP-0203 stamp: `from` is who has kept the stanza (the domain), `sent_us` when it came, in microseconds
-/// since the Unix epoch.
+/// Appends the XEP-0203 stamp: `from` is the domain that has stored the stanza, `sent_us` the time
+/// of arrival in microseconds since the Unix epoch.
 pub fn delay(out: &mut Vec<u8>, from: &str, sent_us: u64) {
     out.extend_from_slice(b"<delay xmlns='urn:xmpp:delay'");
     xml::attribute(out, "from", from);

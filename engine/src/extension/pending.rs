@@ -1,13 +1,14 @@
-//! What a request waits for, as data: how its extension goes on when the store has answered.
+//! Continuations as data: how an extension continues a request when the store has answered.
 //!
-//! An extension that goes on after a read has a type `Pending` of its own, with all that it knows by then, and a method `go_on`.
-//! Nothing in such a value is of this process: no index, no monotonic time, no pointer to anything that others change. So what
-//! waits can be listed and compared, and could be written down and carried on elsewhere.
+//! An extension that continues after a read has its own type `Pending`, with all its state, and a
+//! method `go_on`. Such a value contains nothing specific to this process: no index, no monotonic
+//! time, no pointer to shared mutable state. Therefore pending requests can be listed and compared,
+//! and could be stored and continued elsewhere.
 
 use super::{Around, Step};
 use crate::store::Found;
 
-/// How an extension goes on when its reads are done, once.
+/// How an extension continues, once, when its reads are done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending(Of);
 
@@ -19,7 +20,7 @@ macro_rules! pending {
         }
 
         impl Pending {
-            /// Goes on with what was found.
+            /// Continues with the results.
             pub fn go_on(self, around: &Around<'_>, found: &[Found]) -> Step {
                 match self.0 {
                     $(Of::$row(pending) => pending.go_on(around, found),)+
@@ -35,7 +36,7 @@ macro_rules! pending {
     };
 }
 
-// A row for each extension that goes on after a read.
+// One row per extension that continues after a read.
 pending! {
     Avatars(avatars),
     Bookmarks(bookmarks),

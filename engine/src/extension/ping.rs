@@ -1,10 +1,10 @@
-//! XMPP Ping (XEP-0199): the answer that shows that the stream works, asked by either side.
+//! XMPP Ping (XEP-0199): a request in either direction whose answer proves that the stream works.
 
 use super::change::{Ask, SessionChange};
 use super::hook::{Asks, Extension, Xep};
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 
-/// XEP-0199 4.2: to the server, or to one's own bare JID or nobody.
+/// XEP-0199 4.2: to the server, to the user's own bare JID, or without an address.
 pub const FEATURE: Feature = Feature {
     namespace: "urn:xmpp:ping",
     name: "ping",
@@ -22,7 +22,7 @@ pub const EXTENSION: Extension = Extension {
     name: "ping",
     xeps: &[Xep { number: 199, version: "2.0.1", title: "XMPP Ping" }],
     requests: &[FEATURE],
-    // XEP-0199 4.1: that an answer came is all that counts, also if it is an error.
+    // XEP-0199 4.1: any answer will do, even an error.
     asks: Some(Asks { idle: Some(ask), capable: None, answered: |_, _| SessionChange::default() }),
     ..Extension::NONE
 };

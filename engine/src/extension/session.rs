@@ -1,4 +1,5 @@
-//! Session establishment (RFC 3921 3), which RFC 6120 has made superfluous: older clients insist on an answer.
+//! Session establishment (RFC 3921 3), which RFC 6120 has made superfluous: older clients require
+//! an answer.
 
 use super::hook::Extension;
 use super::iq::{Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
@@ -25,7 +26,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// The stream feature, marked so that newer clients leave the request out.
+/// The stream feature, marked optional so that newer clients omit the request.
 const STREAM_FEATURE: &[u8] = b"<session xmlns='urn:ietf:params:xml:ns:xmpp-session'><optional/></session>";
 
 fn stream_feature(_: &ServerFacts, out: &mut Vec<u8>) {

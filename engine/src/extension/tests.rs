@@ -1,4 +1,4 @@
-//! Requests and answers of the features, each case with its clause.
+//! Requests and answers of the features, one case per clause.
 
 use super::*;
 use crate::id::Now;
@@ -23,7 +23,7 @@ fn bare(text: &str) -> Option<Box<str>> {
     (!text.contains('/')).then(|| text.into())
 }
 
-/// Whom the request addresses, and what the sender may see there.
+/// The addressee of the request, and what the sender may see there.
 #[derive(Clone, Copy)]
 struct To {
     target: Target,
@@ -76,7 +76,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
     handle(&context, None, &request).1
 }
 
-/// A request goes on with this.
+/// Continues a request with these results.
 pub(super) fn goes_on(pending: Pending, found: &[Found]) -> Step {
     let (server, domains) = (facts(), crate::id::Domains::of_users("capulet.com").into());
     pending.go_on(&Around { server: &server, domains: &domains, bare }, found)
@@ -189,7 +189,7 @@ fn what_waits_can_be_compared_copied_and_shown() {
 
 #[test]
 fn what_is_advertised_is_what_is_there() {
-    // XEP-0030 3.1: every namespace that is advertised is answered, and what is switched off is neither.
+    // XEP-0030 3.1: every advertised namespace is answered, and a disabled one is neither.
     for registration in [true, false] {
         let server = ServerFacts { registration, account_changes: registration, ..facts() };
         let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
@@ -198,7 +198,7 @@ fn what_is_advertised_is_what_is_there() {
         let element = xml::parse(answer.as_bytes()).unwrap();
         let vars: Vec<_> = element.children().filter_map(|child| child.attr("var")).collect();
         assert!(vars.is_sorted() && vars.len() >= 9, "{vars:?}");
-        // What no request is for.
+        // Features without requests.
         let without_requests = ["msgoffline", caps::NS, "urn:xmpp:reporting:1", "urn:xmpp:message-retract:1"];
         for var in &vars {
             let answered = offered(&server).any(|feature| feature.namespace == *var);
@@ -225,11 +225,12 @@ fn an_account_is_discovered_by_those_who_may() {
 
 #[test]
 fn nodes_of_service_discovery() {
-    // XEP-0030 3.2 and 7: unknown nodes; XEP-0115 6.2: the node of the capabilities, mirrored in the answer.
+    // XEP-0030 3.2 and 7: unknown nodes; XEP-0115 6.2: the node of the capabilities, mirrored in
+    // the answer.
     for what in ["info", "items"] {
         let query = format!("<query xmlns='http://jabber.org/protocol/disco#{what}' node='x'/>");
         assert_eq!(get(SERVER, &query), Step::Error(Condition::ItemNotFound.into()));
-        // Of an account, a node may be one of its own.
+        // An account may have nodes of its own.
         assert!(matches!(get(OWN, &query), Step::Read(..)));
         let without = ServerFacts { without: bits(&["pep"]), ..facts() };
         assert_eq!(ask_with(&without, true, OWN, false, &query), Step::Error(Condition::ItemNotFound.into()));
@@ -242,7 +243,7 @@ fn nodes_of_service_discovery() {
     let answer = text(get(SERVER, &format!("<query xmlns='http://jabber.org/protocol/disco#info' node='{node}'/>")));
     let answer = xml::parse(answer.as_bytes()).unwrap();
     assert_eq!(answer.attr("node"), Some(&*node));
-    // XEP-0115 5.4: the hash of the answer is the hash that was announced.
+    // XEP-0115 5.4: the hash of the answer is the announced hash.
     let vars: Vec<_> = answer.children().filter_map(|child| child.attr("var")).collect();
     assert_eq!(c.attr("ver"), Some(&*caps::verification(&[("server", "im", "Throng")], &vars, &[])));
 }
@@ -261,7 +262,7 @@ fn stream_features_after_authentication() {
     }
 }
 
-/// XEP-0049's example element.
+/// The example element of XEP-0049.
 const EXODUS: &str = "<exodus xmlns=\"exodus:prefs\"><defaultnick>Hamlet</defaultnick></exodus>";
 
 #[test]
@@ -287,7 +288,7 @@ fn private_xml_is_stored_and_read_back() {
     let stored = xml::parse(answer.as_bytes()).unwrap();
     let exodus = stored.get_child("exodus", "exodus:prefs").expect("the element");
     assert_eq!(exodus.get_child("defaultnick", "exodus:prefs").unwrap().text(), "Hamlet");
-    // What was never stored reads as the empty element that was asked for.
+    // An element that was never stored reads as the requested element, empty.
     let answer = text(goes_on(asked().1, &[Found::Value(None)]));
     let stored = xml::parse(answer.as_bytes()).unwrap();
     assert_eq!(stored.get_child("exodus", "exodus:prefs").unwrap().nodes().count(), 0);

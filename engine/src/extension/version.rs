@@ -1,4 +1,4 @@
-//! Software Version (XEP-0092): name, version and, where the operator lets it, the operating system.
+//! Software Version (XEP-0092): name, version and, if the operator permits, the operating system.
 
 use super::hook::{Extension, Xep};
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};

@@ -1,4 +1,5 @@
-//! Reading a payload into a tree and writing text into XML, for everything that is off the way of a message.
+//! Parsing a payload into a tree and writing text as XML, for everything except the path of a
+//! message.
 
 use crate::limits::{PAYLOAD_ELEMENT_BYTES, PAYLOAD_ELEMENTS_SPARE};
 use minidom::Element;
@@ -6,33 +7,35 @@ use std::io::{self, BufRead, Read};
 
 pub use crate::wire::text::{escape_into as escape, write_attribute as attribute};
 
-/// How many elements a payload has at the most.
+/// Upper bound of the number of elements in a payload.
 pub fn elements(payload: &[u8]) -> usize {
     let begins = |&at: &usize| payload.get(at + 1) != Some(&b'/');
     memchr::memchr_iter(b'<', payload).filter(begins).count()
 }
 
-/// Whether a payload has more elements than its length allows: what a tree costs by the byte is bounded by that.
+/// Whether a payload has more elements than its length allows: this bounds the cost of a tree per
+/// byte.
 pub fn is_dense(payload: &[u8]) -> bool {
     elements(payload) > PAYLOAD_ELEMENTS_SPARE + payload.len() / PAYLOAD_ELEMENT_BYTES
 }
 
-/// How many elements of a payload are read into a tree at the most: none where they are too dense.
+/// Limit of the elements of a payload that are read into a tree: zero if they are too dense.
 pub fn to_be_read(payload: &[u8]) -> usize {
     if is_dense(payload) { 0 } else { elements(payload) }
 }
 
-/// Reads one element: the complete XML of a stanza's child. Its default namespace is `jabber:client` where it declares
-/// none, as in the stream that it came from (RFC 6120 4.8.3). `None` if it is not one well-formed element.
+/// Reads one element: the complete XML of a stanza's child. If it declares no default namespace,
+/// that is `jabber:client`, as in its stream (RFC 6120 4.8.3). `None` if it is not one well-formed
+/// element.
 pub fn parse(payload: &[u8]) -> Option<Element> {
     Element::from_reader_with_prefixes(Pieces(payload), "jabber:client".to_owned()).ok()
 }
 
-/// Bytes that the library is given at once. It takes long text in parts, and for each it looks for the end of the text in
-/// all that it was given.
+/// Bytes passed to the library at once. It takes long text in parts, and for each part it searches
+/// all the input for the end of the text.
 const PIECE: usize = 4_096;
 
-/// What is left of a payload, read in pieces.
+/// The rest of a payload, read in pieces.
 struct Pieces<'a>(&'a [u8]);
 
 impl Read for Pieces<'_> {
@@ -62,7 +65,7 @@ pub fn text_element(out: &mut Vec<u8>, name: &str, text: &str) {
     out.push(b'>');
 }
 
-/// The element as XML that stands for itself: it declares its own namespaces.
+/// The element as self-contained XML: it declares its own namespaces.
 pub fn written(element: &Element) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     element.write_to(&mut out).ok()?;
