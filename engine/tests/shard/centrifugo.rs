@@ -1,4 +1,5 @@
-//! Centrifugo's client protocol on one shard: commands, replies and pushes on the channels that others read at `/n/` and by XMPP.
+//! Centrifugo's client protocol on one shard: commands, replies and pushes on the channels that
+//! others read at `/n/` and by XMPP.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ fn all() -> Channels {
     Channels { centrifugo: true, occupancy: Box::new(["".into()]), ..open() }
 }
 
-/// Channels below `own.`, and those that begin with `$`, are for those with a token.
+/// Channels below `own.`, and those that begin with `$`, require a token.
 fn private() -> Channels {
     Channels {
         prefixes: Box::new(["news.".into()]),
@@ -37,7 +38,7 @@ fn upgrade(fields: &str) -> String {
     )
 }
 
-/// What a connection is told: objects, and what is none as text.
+/// The output of a connection: objects, and other data as text.
 fn told(said: Vec<String>) -> Vec<Value> {
     said.into_iter().map(|said| serde_json::from_str(&said).unwrap_or(Value::String(said))).collect()
 }
@@ -71,7 +72,7 @@ impl Talk for Desk {
         (told(said), ends)
     }
 
-    /// A command that has one reply.
+    /// Sends a command that has one reply.
     fn ask(&mut self, conn: ConnId, command: Value) -> Value {
         let (mut said, ends) = self.send(conn, &command.to_string());
         assert!(said.len() == 1 && !ends, "{command}: {said:?}");
@@ -133,12 +134,12 @@ fn an_item_is_a_publication_and_a_publication_is_an_item() {
         (&json!(true), &json!(true), &json!(0))
     );
     assert_eq!((began["epoch"].as_str().map(str::len), &began["recovered"]), (Some(8), &Value::Null));
-    // What others publish, by the channel's name.
+    // Items published by others, under the channel's name.
     let [push] = &desk.pushed(conn, "chat~2F1", "application/json", "{\"a\":\n[1]}")[..] else { panic!("one push") };
     assert_eq!(*push, json!({"push": {"channel": "chat/1", "pub": {"data": {"a": [1]}, "offset": 1}}}));
     let [push] = &desk.pushed(conn, "chat~2F1", "text/plain", "a\"b")[..] else { panic!("one push") };
     assert_eq!(push["push"]["pub"], json!({"data": "a\"b", "offset": 2, "tags": {"type": "text/plain"}}));
-    // And what is published here.
+    // And items published here.
     let (said, _) =
         desk.send(conn, &json!({"id": 3, "publish": {"channel": "chat/1", "data": {"b": "c"}}}).to_string());
     assert!(said.contains(&json!({"id": 3, "publish": {}})) && said.len() == 2, "{said:?}");
@@ -186,7 +187,7 @@ fn commands_come_together_and_each_has_its_reply() {
     assert_eq!(said.iter().filter(|said| said["push"]["pub"]["data"] == json!(1)).count(), 1);
 }
 
-/// Clients wait for the reply to each command with a number, and hold back others of the channel meanwhile.
+/// Clients wait for the reply to each numbered command, and delay others for the channel meanwhile.
 #[test]
 fn every_command_with_a_number_has_a_reply() {
     let replies = |said: &[Value]| {
@@ -196,7 +197,7 @@ fn every_command_with_a_number_has_a_reply() {
     };
     let lines = |all: &[Value]| all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let unsubscribe = |id: u32, channel: &str| json!({"id": id, "unsubscribe": {"channel": channel}});
-    // A command that a later one undoes before the channel's home has answered.
+    // A command that a later one cancels before the channel's home has answered.
     let mut desk = Desk::new(all());
     let conn = desk.connected("");
     let commands = [subscribe(2, "a"), unsubscribe(3, "a"), subscribe(4, "a"), unsubscribe(5, "a"), subscribe(6, "a")];
@@ -209,11 +210,11 @@ fn every_command_with_a_number_has_a_reply() {
     assert!(of(6)["subscribe"].is_object());
     let pushed = desk.pushed(conn, "a", "application/json", "1");
     assert_eq!(pushed.len(), 1, "it subscribes once: {pushed:?}");
-    // A command of a kind that this server does not know.
+    // A command of a type unknown to this server.
     for command in [json!({"id": 7}), json!({"id": 8, "newer": {"a": 1}})] {
         assert_eq!(code(&desk.ask(conn, command)), 104);
     }
-    // Commands that come along with a first one that is refused, which the client sends again.
+    // Commands that accompany a refused first one, which the client sends again.
     let mut desk = Desk::new(private());
     let (conn, _) = desk.talks("");
     let expired = Signer::Hs256.token(&format!("\"exp\":{}", NOW_S - 1));
@@ -253,14 +254,14 @@ fn what_is_no_command_ends_the_connection_with_its_code() {
             "{text}"
         );
     }
-    // Frames as everywhere (RFC 6455 7.4.1).
+    // Frames as usual (RFC 6455 7.4.1).
     for (bytes, expected) in
         [(frame(0x82, b"{}"), "close 1003"), (frame(0x81, b"\xff"), "close 1007"), (vec![0x81, 0], "close 1002")]
     {
         let conn = desk.connected("");
         assert_eq!(desk.sends(conn, &bytes), (vec![expected.to_owned()], true));
     }
-    // Long messages: few bytes before the first command, and some more behind it.
+    // Long messages: few bytes before the first command, and some more after it.
     let (conn, _) = desk.talks("");
     assert_eq!(desk.send(conn, &" ".repeat(PREAUTH_BYTES_MAX + 1)).0, ["close 1009"]);
     let conn = desk.connected("");
@@ -268,7 +269,7 @@ fn what_is_no_command_ends_the_connection_with_its_code() {
     assert_eq!(desk.send(conn, &" ".repeat(CENTRIFUGO_MESSAGE_BYTES_MAX + 1)).0, ["close 1009"]);
 }
 
-/// Of those that may be longer than anybody may send before a login there are some only.
+/// Messages longer than the limit before a login count against the long-message limit.
 #[test]
 fn long_messages_that_do_not_end_keep_little() {
     let mut desk = Desk::new(all());
@@ -276,7 +277,7 @@ fn long_messages_that_do_not_end_keep_little() {
     let conns: Vec<_> = (0..200).map(|_| desk.connected("")).collect();
     let refused = conns.iter().filter(|conn| desk.sends(**conn, part) == (vec!["close 3011".to_owned()], true)).count();
     assert!((1..200).contains(&refused), "{refused} of 200");
-    // Who ends one makes room for the next.
+    // Ending one makes room for the next.
     desk.host.turn(Input::Closed { conn: conns[0] });
     let conn = desk.connected("");
     assert_eq!(desk.sends(conn, part), (vec![], false));
@@ -303,7 +304,7 @@ fn a_client_goes_on_behind_any_publication() {
         }
         assert_eq!(got, (at + 1..=200).collect::<Vec<_>>(), "behind {at}");
     }
-    // Who has missed some is told so, and goes on from now.
+    // A client that has missed some is informed, and continues from now.
     for (epoch, at) in [(&*epoch, 0), (&epoch, 5), (&epoch, 99), (&epoch, 201), ("other", 150), ("other", 200)] {
         let conn = desk.connected("");
         let reply = desk.ask(conn, recover(2, "a", epoch, at));
@@ -312,7 +313,7 @@ fn a_client_goes_on_behind_any_publication() {
         assert_eq!((&began["offset"], &began["publications"]), (&json!(200), &Value::Null));
         desk.host.turn(Input::Closed { conn });
     }
-    // Who came when there was nothing misses the first ones as well, or not.
+    // A client that subscribed to an empty channel has missed its first items, or not.
     let conn = desk.connected("");
     desk.publish("new", "x");
     let other = desk.ask(conn, subscribe(3, "new"))["subscribe"]["epoch"].as_str().unwrap().to_owned();
@@ -332,7 +333,7 @@ trait Rest {
 }
 
 impl Rest for Desk {
-    /// What is left for one who takes what it is sent.
+    /// The remaining pushes for a client that takes its output.
     fn pushed_all(&mut self, conn: ConnId) -> Vec<Value> {
         let mut all = Vec::new();
         for _ in 0..50 {
@@ -416,7 +417,7 @@ fn tokens_grant_what_they_grant_elsewhere_and_nothing_more() {
     assert_eq!(codes(&mut desk, conn, "other"), (102, 102, 102, 102));
     let nobody = desk.connected("");
     assert_eq!(codes(&mut desk, nobody, "own.a.y"), (103, 103, 103, 103));
-    // A token for a channel, for who has connected.
+    // A token for a channel, for a connected client.
     let sub = |sub: &str, channel: &str| minute(&format!(",\"sub\":\"{sub}\",\"channel\":\"{channel}\""));
     let by = |id: u32, channel: &str, token: &str| json!({"id": id, "subscribe": {"channel": channel, "token": token}});
     for (token, expected) in [
@@ -433,7 +434,7 @@ fn tokens_grant_what_they_grant_elsewhere_and_nothing_more() {
     assert_eq!(codes(&mut desk, conn, "own.b"), (105, 103, 103, 0));
     let reply = desk.ask(conn, by(5, "$secret", &sub("romeo", "$secret")));
     assert!(reply["subscribe"].is_object(), "{reply}");
-    // By such a token nobody connects, nor by one that does not count.
+    // Such a token does not permit connecting, nor does an invalid one.
     for token in
         [sub("romeo", "own.b"), romeo + "x", "x".into(), minute(",\"channels\":7"), minute(",\"nbf\":99999999999")]
     {
@@ -448,7 +449,8 @@ fn tokens_grant_what_they_grant_elsewhere_and_nothing_more() {
     assert_eq!((said.len(), code(&said[0]), ends), (2, 109, false), "the client gets another one");
 }
 
-/// RFC 7519 4.1.2: a subject is a string. One that cannot be the name of a subscriber is that of no other token either.
+/// RFC 7519 4.1.2: a subject is a string. A string that cannot be a subscriber's name is invalid in
+/// any other token, too.
 #[test]
 fn a_token_whose_subject_is_no_name_is_of_nobody() {
     let mut desk = Desk::new(private());
@@ -467,11 +469,11 @@ fn a_token_whose_subject_is_no_name_is_of_nobody() {
         let (conn, _) = desk.talks("");
         let (said, ends) = desk.send(conn, &json!({"id": 1, "connect": {"token": own}}).to_string());
         assert_eq!((said, ends), (vec![json!("close 3500")], true), "{subject}");
-        // Nor does a connection go on by it.
+        // Nor does it extend a connection.
         let conn = desk.connected(&minute(""));
         assert_eq!(desk.send(conn, &refresh(&own)), (vec![json!("close 3500")], true), "{subject}");
     }
-    // The token of a subscription that has begun.
+    // The token of an active subscription.
     let token = minute(",\"channel\":\"own.b\"");
     for conn in [nobody, unnamed, empty] {
         assert!(desk.ask(conn, by(3, &token))["subscribe"].is_object(), "none of them has a name");
@@ -483,7 +485,8 @@ fn a_token_whose_subject_is_no_name_is_of_nobody() {
     }
 }
 
-/// Each signature that is wrong is work; who shows too many has none verified for a time.
+/// Verifying a wrong signature is work; a client that presents too many has none verified for a
+/// time.
 #[test]
 fn forged_tokens_are_looked_at_so_often_only() {
     let mut desk = Desk::new(private());
@@ -519,14 +522,14 @@ fn tokens_end_and_are_renewed() {
     let effects = desk.passes(12);
     assert_eq!(told(frames_to(&effects, late).0).last(), Some(&json!("close 3005")));
     assert!(!frames_to(&effects, conn).1);
-    // What the new one does not grant any more is over; and it is nobody else's.
+    // Subscriptions that the new one does not permit end; and it belongs to the same subject.
     let reply =
         desk.send(conn, &json!({"id": 5, "refresh": {"token": token(600, ",\"sub\":\"romeo\"")}}).to_string()).0;
     assert_eq!(reply[1]["push"]["unsubscribe"]["code"], json!(2000), "{reply:?}");
     let (said, ends) =
         desk.send(conn, &json!({"id": 6, "refresh": {"token": token(600, ",\"sub\":\"juliet\"")}}).to_string());
     assert_eq!((said, ends), (vec![json!("close 3500")], true));
-    // That of a subscription.
+    // The token of a subscription.
     let conn = desk.connected(&token(600, own));
     let sub = |seconds| token(seconds, ",\"sub\":\"romeo\",\"channel\":\"own.b\"");
     desk.ask(conn, json!({"id": 2, "subscribe": {"channel": "own.b", "token": sub(60)}}));
@@ -552,13 +555,13 @@ fn the_server_subscribes_to_what_the_token_names() {
     let conn_pushed = told(frames_to(&desk.published("own.a", &fields, "4").1, conn).0);
     assert_eq!(conn_pushed, [json!({"push": {"channel": "own.a", "pub": {"data": 4, "offset": 4}}})]);
     assert_eq!(code(&desk.ask(conn, subscribe(2, "own.a"))), 105);
-    // Who leaves one before it is told of it has its answer all the same.
+    // A client that unsubscribes before the reply to its subscription still gets that reply.
     let (conn, _) = desk.talks("");
     let lines = [json!({"id": 1, "connect": {"token": token}}), json!({"id": 2, "unsubscribe": {"channel": "own.a"}})];
     let (said, _) = desk.send(conn, &lines.map(|line| line.to_string()).join("\n"));
     let replies: Vec<_> = said.iter().filter_map(|said| said["id"].as_u64()).collect();
     assert!(replies.contains(&1) && replies.contains(&2), "{said:?}");
-    // It goes on where it was.
+    // It continues where it was.
     let (conn, _) = desk.talks("");
     let again = json!({"own.a": {"recover": true, "offset": 2, "epoch": epoch}});
     let reply = desk.ask(conn, json!({"id": 1, "connect": {"token": token, "subs": again}}));
@@ -573,7 +576,7 @@ fn who_is_there_is_told_by_name() {
     let romeo = desk.connected(&token("romeo", ",\"presence\":[\"own.a\"]"));
     let hears = |id: u32| json!({"id": id, "subscribe": {"channel": "own.a", "join_leave": true}});
     assert!(desk.ask(romeo, hears(2))["subscribe"].is_object());
-    // Who may not know who is there is not told.
+    // A client that may not see presence does not receive it.
     let mute = desk.connected(&token("mute", ""));
     assert!(desk.ask(mute, hears(2))["subscribe"].is_object());
     assert_eq!(code(&desk.ask(mute, json!({"id": 3, "presence_stats": {"channel": "own.a"}}))), 103);
@@ -596,7 +599,7 @@ fn who_is_there_is_told_by_name() {
     assert_eq!(stats["presence_stats"], json!({"num_clients": 3, "num_users": 3}));
     let parts = json!({"id": 3, "unsubscribe": {"channel": "own.a"}});
     assert_eq!(while_says(&mut desk, parts), (vec![join("leave")], vec![]));
-    // Where the operator does not want it told, nobody asks.
+    // Where the operator does not publish presence, nobody requests it.
     let mut desk = Desk::new(Channels { occupancy: Box::default(), ..all() });
     let conn = desk.connected("");
     assert_eq!(code(&desk.ask(conn, json!({"id": 2, "presence": {"channel": "a"}}))), 108);
@@ -616,7 +619,7 @@ fn a_client_is_pinged_and_has_to_answer() {
         assert_eq!(pings.len() + frames_to(&effects, conn).0.len(), 1);
         assert_eq!(desk.send(conn, "{}"), (vec![], false));
     }
-    // The others have ended long ago: one has not answered, and one has not said who it is.
+    // The others have ended long ago: one did not answer, and one did not identify itself.
     assert!(desk.send(quiet, "{}").0.is_empty() && desk.send(first, "{}").0.is_empty());
     let quiet = desk.connected("");
     let effects = desk.passes(2 * period + 12);
@@ -644,7 +647,7 @@ fn a_connection_has_so_many_channels_and_questions() {
     let (said, _) = desk.send(conn, &lines);
     let refused: Vec<_> = said.iter().filter(|said| said["error"]["code"] == json!(106)).collect();
     assert_eq!((said.len(), refused.len()), (CENTRIFUGO_CHANNELS_MAX + 5, 5));
-    // Each of them is told, and all of them count for the address.
+    // Each of them is notified, and all of them count for the address.
     assert_eq!(desk.pushed(conn, "c127", "text/plain", "x").len(), 1);
     desk.host.turn(Input::Closed { conn });
     desk.passes(1);
@@ -656,7 +659,7 @@ fn a_connection_has_so_many_channels_and_questions() {
     assert_eq!(begun, 47, "one waits, and one more for each 16 channels");
     let (_, said) = desk.talks("");
     assert!(said[0].starts_with("HTTP/1.1 429"), "{said:?}");
-    // Who leaves one has room for another, again and again.
+    // Unsubscribing makes room for another subscription, again and again.
     for _ in 0..40 {
         assert!(desk.ask(conn, json!({"id": 900, "unsubscribe": {"channel": "c3"}}))["unsubscribe"].is_object());
         assert!(desk.ask(conn, subscribe(901, "c3"))["subscribe"].is_object());
@@ -685,7 +688,8 @@ fn publications_are_bounded() {
     assert!(done < 250, "{done}: its address is held");
 }
 
-/// What is not taken is not read: a client that asks for much and takes nothing costs a page or two.
+/// Output that is not taken is not read from the store: a client that requests much and takes
+/// nothing costs a page or two.
 #[test]
 fn who_takes_nothing_is_told_nothing_more() {
     let mut desk = Desk::new(all());
@@ -705,7 +709,8 @@ fn who_takes_nothing_is_told_nothing_more() {
     assert!(most < 8 * u64::from(NOTIFY_PAGE_BYTES_MAX), "{most} bytes wait");
 }
 
-/// Of a slow client the subscription goes on without a gap as long as what it lacks is kept, and begins anew when it is not.
+/// A slow client's subscription continues without a gap as long as the missing items are stored,
+/// and starts anew when they are not.
 #[test]
 fn a_slow_client_has_every_publication_once_or_is_told_that_some_are_missing() {
     for (kept, whole) in [(150, true), (3, false)] {

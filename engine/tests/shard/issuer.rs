@@ -1,4 +1,5 @@
-//! An issuer of tokens for channels, made of nothing but RFC 7515: what it signs need not be a token that anybody takes.
+//! An issuer of tokens for channels, built on RFC 7515 alone: it can sign tokens that no reader
+//! accepts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
@@ -18,7 +19,7 @@ const D: &str = "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI";
 /// That of RFC 8037 A.1.
 const SEED: &str = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A";
 
-/// Seconds since 1970 when tests of shards begin.
+/// Start of shard tests, seconds since the Unix epoch.
 pub(super) const NOW_S: u64 = 1_700_000_000;
 
 pub(super) fn encode(bytes: impl AsRef<[u8]>) -> String {
@@ -29,7 +30,7 @@ pub(super) fn decode(text: &str) -> Vec<u8> {
     BASE64URL.decode(text).expect("Base64url")
 }
 
-/// By what a token is signed.
+/// The key and algorithm of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signer {
     Hs256,
@@ -48,7 +49,7 @@ impl Signer {
         }
     }
 
-    /// What the server is given of it.
+    /// Its form in the server's configuration.
     pub(super) fn jwk(self, more: &str) -> String {
         match self {
             Signer::Hs256 => format!("{{\"kty\":\"oct\",\"k\":\"{SECRET}\"{more}}}"),
@@ -59,7 +60,7 @@ impl Signer {
         }
     }
 
-    /// The bytes that everybody may know of it.
+    /// Its public bytes.
     pub(super) fn public(self) -> Vec<u8> {
         match self {
             Signer::Hs256 => Vec::new(),
@@ -84,7 +85,7 @@ impl Signer {
         format!("{signed}.{}", encode(signature))
     }
 
-    /// A token with these claims, without the braces.
+    /// A token with these claims, given without the braces.
     pub(super) fn token(self, claims: &str) -> String {
         self.sign(&format!("{{\"alg\":\"{}\",\"typ\":\"JWT\"}}", self.name()), &format!("{{{claims}}}"))
     }
@@ -99,7 +100,7 @@ pub(super) fn mac(secret: &[u8], signed: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes()).as_ref().to_vec()
 }
 
-/// A token that counts for a minute, with more claims behind a comma.
+/// A token that is valid for a minute, with more claims after a comma.
 pub(super) fn minute(more: &str) -> String {
     Signer::Hs256.token(&format!("\"exp\":{}{more}", NOW_S + 60))
 }
@@ -108,13 +109,13 @@ pub(super) fn keys(jwks: &[String]) -> Keys {
     Keys::read(format!("{{\"keys\":[{}]}}", jwks.join(",")).as_bytes()).expect("keys")
 }
 
-/// One key for each algorithm, and nothing else demanded.
+/// One key per algorithm, and no other requirements.
 pub(super) fn access() -> Access {
     let jwks: Vec<_> = Signer::ALL.iter().map(|signer| signer.jwk("")).collect();
     Access { keys: keys(&jwks), ahead_s_max: 86_400, ..Access::default() }
 }
 
-/// A hash of something, for claims that nobody guesses.
+/// A hash of something, for unguessable claims.
 pub(super) fn name_of(number: u32) -> String {
     encode(&digest::digest(&digest::SHA256, &number.to_be_bytes()).as_ref()[..12])
 }

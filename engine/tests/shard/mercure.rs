@@ -1,4 +1,5 @@
-//! The Mercure protocol on one shard: forms and events as its clients have them, on the channels that others read at `/n/` and by XMPP.
+//! The Mercure protocol on one shard: forms and events as its clients use them, on the channels
+//! that others read at `/n/` and by XMPP.
 
 use std::sync::Arc;
 
@@ -15,14 +16,14 @@ use crate::issuer::{NOW_S, Signer, access, minute};
 use crate::notify_world::{Desk, Heard, TOKEN, open, post, pubsub, settings};
 
 const BOOK: &str = "https%3A%2F%2Fexample.com%2Fbooks%2F1";
-/// The channel that this topic is.
+/// The channel of this topic.
 const CHANNEL: &str = "https:~2F~2Fexample.com~2Fbooks~2F1";
 
 pub(super) fn all() -> Channels {
     Channels { mercure: true, ..open() }
 }
 
-/// Topics below `own.` and of one site are for those with a token.
+/// Topics below `own.` and those of one site require a token.
 pub(super) fn private() -> Channels {
     Channels {
         prefixes: Box::new(["news.".into()]),
@@ -45,7 +46,7 @@ pub(super) fn id_of(channel: &str, number: u64) -> String {
     place::write((channel, number), std::iter::empty())
 }
 
-/// One event: its id, and its lines but that.
+/// One event: its id, and its other lines.
 pub(super) type Event = (String, String);
 
 pub(super) fn form(fields: &str, body: &str) -> String {
@@ -83,14 +84,15 @@ impl Hub for Desk {
         self.says(conn, &form(fields, body))
     }
 
-    /// What a subscriber hears while an update is published.
+    /// What a subscriber receives while an update is published.
     fn hears(&mut self, conn: ConnId, body: &str) -> Heard {
         let publisher = self.connect();
         Heard::of(&self.host.turn(Input::Received { conn: publisher, bytes: form("", body).as_bytes() }), conn)
     }
 }
 
-/// The events of an answer, or of what came behind it; comments are passed over, and ids without data, which browsers report no event of.
+/// The events of an answer, or of later output; comments are skipped, and so are ids without data,
+/// for which browsers report no event.
 pub(super) fn events(heard: &Heard) -> Vec<Event> {
     let text = if heard.text.starts_with("HTTP") { heard.body() } else { &heard.text };
     let text: String = text.split_inclusive('\n').filter(|line| !line.starts_with(':')).collect();
@@ -120,7 +122,7 @@ fn an_update_is_an_item_and_an_item_is_an_update() {
         Heard::of(&desk.host.turn(Input::Received { conn: publisher, bytes: form("", &body).as_bytes() }), conn);
     let lines = "event: changed\nretry: 300\ndata: {\"a\": \"b&\"}";
     assert_eq!(events(&heard), [(id_of(CHANNEL, 1), lines.to_owned())]);
-    // Its identifier is what the publisher is answered, with nothing else.
+    // The publisher's answer is its identifier and nothing else.
     let said = desk.update(&format!("topic={BOOK}&data=two%0D%0Alines"));
     assert_eq!((said.status(), said.body()), ("200", &*id_of(CHANNEL, 2)));
     assert!(said.field("Content-Type").unwrap().starts_with("text/plain"));
@@ -131,7 +133,7 @@ fn an_update_is_an_item_and_an_item_is_an_update() {
     assert!(poll.text.contains("\"type\":\"text/plain; charset=utf-8; event=changed; retry=300\""), "{}", poll.text);
     let said = desk.host.ask(user, &pubsub(false, &format!("<items node='{CHANNEL}'/>")));
     assert!(words(&said).contains("event=changed") && words(&said).contains("b&amp;"), "{}", words(&said));
-    // And what they publish there is an update, with a type if they say one.
+    // And an item published there is an update, with a type if one is given.
     let kind = "Content-Type: application/json; event=by-n\r\n";
     let other = desk.connect();
     let heard =
@@ -139,11 +141,11 @@ fn an_update_is_an_item_and_an_item_is_an_update() {
     assert_eq!(events(&heard), [(id_of(CHANNEL, 3), "event: by-n\ndata: [1]".to_owned())]);
     // An update need not have content.
     assert_eq!(events(&desk.hears(conn, &format!("topic={BOOK}"))), [(id_of(CHANNEL, 4), "data: ".to_owned())]);
-    // A sign of life is no empty event.
+    // A keep-alive is not an empty event.
     assert_eq!(desk.wait(conn, 20).text, ":\n");
 }
 
-/// The order of topics does not count, nor by which update of which topic somebody goes on.
+/// Neither the order of topics matters, nor which topic's update a client continues from.
 #[test]
 fn a_subscriber_goes_on_behind_any_update() {
     let mut desk = Desk::new(all());
@@ -186,7 +188,7 @@ fn a_subscriber_goes_on_behind_any_update() {
             }
         }
     }
-    // The header counts more, and an empty one is none.
+    // The header takes precedence, and an empty one is ignored.
     let newest = &last[11].0;
     let heard = desk.follows("topic=a&topic=b&topic=c&lastEventID=earliest", &format!("Last-Event-ID: {newest}\r\n"));
     assert_eq!((data(&heard).len(), heard.field("Last-Event-ID")), (0, Some(&**newest)));
@@ -210,7 +212,7 @@ fn who_may_have_missed_something_is_told() {
         (id_of("a", 3), "topic=a", 2, None),
         (id_of("a", 2), "topic=a", 2, Some("earliest")),
         (id_of("a", 99), "topic=a", 0, Some("earliest")),
-        // Of another topic nobody knows where it is to go on, so that goes on from now.
+        // The position for another topic is unknown, so that topic continues from now.
         (id_of("a", 4), "topic=a&topic=b", 1, Some("earliest")),
         (id_of("c", 4), "topic=a", 0, Some("earliest")),
         ("urn:uuid:5e94c686-2c0b-4f9b-958c-92ccc3bbb4eb".into(), "topic=a", 0, Some("earliest")),
@@ -227,7 +229,7 @@ fn who_may_have_missed_something_is_told() {
     }
 }
 
-/// More than one answer of a home has room for comes all the same, in order.
+/// Items beyond the size of a home's answer arrive all the same, in order.
 #[test]
 fn a_long_history_comes_in_parts() {
     let mut desk = Desk::new(Channels { items_max: 150, ..all() });
@@ -286,7 +288,7 @@ fn what_is_no_subscription_is_refused() {
         assert_eq!(heard.status(), status, "{query:.60}: {}", heard.text);
         assert!(heard.body().contains(why), "{query:.60}: {}", heard.text);
     }
-    // The same topic twice is one, by whatever name.
+    // The same topic twice counts once, under any name.
     for query in [&*many(16), "topic=a&topic=a&match=a&matchExact=a", &format!("topic={BOOK}&match={CHANNEL}")] {
         assert_eq!(desk.follows(query, "").status(), "200");
     }
@@ -337,7 +339,8 @@ fn what_is_no_update_is_refused() {
             format!("POST /.well-known/mercure HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: 7\r\n\r\ntopic=a");
         assert_eq!(desk.says(conn, &ask).status(), "400", "{kind}");
     }
-    // Both lengths: a body that is announced too long is refused before it comes, in one piece or in chunks.
+    // Both lengths: a body that is announced as too long is refused before it arrives, in one piece
+    // or in chunks.
     let head =
         "POST /.well-known/mercure HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n";
     let conn = desk.connect();
@@ -350,7 +353,7 @@ fn what_is_no_update_is_refused() {
     let conn = desk.connect();
     let heard = desk.says(conn, &format!("{head}Content-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
     assert_eq!((heard.status(), heard.ends), ("400", true));
-    // What just fits is taken, and comes back.
+    // The longest permitted one is accepted and delivered.
     let longest = "%00".repeat(NOTIFY_BODY_BYTES_MAX);
     assert_eq!(desk.update(&format!("topic=a&data={longest}")).status(), "200");
     let heard = desk.follows("topic=a&lastEventID=earliest", "");
@@ -365,7 +368,7 @@ fn what_is_no_update_is_refused() {
 fn it_is_off_unless_the_operator_wants_it() {
     let mut desk = Desk::new(open());
     assert_eq!((desk.follows("topic=a", "").status(), desk.update("topic=a&data=x").status()), ("404", "404"));
-    // Claims for Mercure count for nothing then.
+    // Claims for Mercure are ignored then.
     let token = claim("\"*\"", "\"*\"");
     let mut desk = Desk::new(Channels { mercure: false, access: Some(Arc::new(access())), ..private() });
     assert_eq!(desk.publish_with("own.a", &bearer(&token), "x").status(), "403");
@@ -407,12 +410,12 @@ fn tokens_name_topics() {
         assert_eq!(desk.follows(&query, "").status(), "401");
         assert_eq!(desk.update(&body).status(), "401");
     }
-    // * is all topics, and only here; what begins so is a name.
+    // * is all topics, and only here; a longer string that begins with it is a name.
     assert_eq!(desk.update_with(&bearer(&claim("\"*\"", "")), "topic=own.x&data=x").status(), "200");
     assert_eq!(desk.follows("topic=own.x", &bearer(&claim("\"*\"", "\"own.*\""))).status(), "403");
-    // An update of a private topic is private whatever it says.
+    // An update of a private topic is private whatever it declares.
     assert_eq!(desk.follows("topic=own.x&topic=news.a", "").status(), "401");
-    // It is one token wherever it is shown.
+    // The same token is valid for every protocol.
     assert_eq!(desk.stream_of("own.a?after=0", &bearer(&token)).data(), ["secret"]);
     assert_eq!(desk.follows("topic=own.q", &bearer(&minute(",\"subscribe\":[\"own.q\"]"))).status(), "200");
     // The operator's token publishes anywhere, from the header only.
@@ -469,7 +472,7 @@ fn what_no_issuer_has_signed_counts_nowhere() {
     }
 }
 
-/// A browser adds the cookie to whatever any page asks: only pages of the operator's may use it.
+/// A browser adds the cookie to the requests of any page: only the operator's pages may use it.
 #[test]
 fn a_cookie_counts_for_pages_of_the_operator() {
     let policy = |origins: Option<&[&str]>| Policy {
@@ -481,18 +484,19 @@ fn a_cookie_counts_for_pages_of_the_operator() {
     for name in ["mercureAuthorization", "mercureAccessToken"] {
         let cookie = format!("Cookie: theme=dark; {name}={token}\r\n");
         for (origins, fields, reads, publishes) in [
-            // Of no origin: a page of the server's own, or no page. One that publishes has to be known.
+            // Without an origin: a page of the server's own, or not a page. A publisher must be
+            // known.
             (None, "", "200", "403"),
             (None, "Sec-Fetch-Site: same-origin\r\n", "200", "403"),
             (None, "Sec-Fetch-Site: cross-site\r\n", "403", "403"),
             (None, "Sec-Fetch-Site: same-site\r\n", "403", "403"),
-            // Its own address, as the client has it.
+            // Its own address, as the client sees it.
             (None, "Origin: http://localhost\r\n", "200", "200"),
             (None, "Origin: https://localhost\r\n", "200", "200"),
             (None, "Origin: https://localhost:8443\r\n", "403", "403"),
             (None, "Origin: ftp://localhost\r\n", "403", "403"),
             (None, "Origin: https://localhost.evil.example\r\n", "403", "403"),
-            // That any page may ask does not let any page use cookies.
+            // Permitting requests from any page does not permit cookies for it.
             (None, "Origin: https://evil.example\r\n", "403", "403"),
             (None, "Origin: null\r\n", "403", "403"),
             (Some(&["https://app.example"][..]), "Origin: https://app.example\r\n", "200", "200"),
@@ -516,11 +520,12 @@ fn a_cookie_counts_for_pages_of_the_operator() {
             assert!(!(credentials.is_some() && heard.field("Access-Control-Allow-Origin") == Some("*")));
             let heard = desk.update_with(&fields, "topic=own.a&data=x");
             assert_eq!(heard.status(), publishes, "{fields}: {}", heard.text);
-            // At `/n/` there are no cookies.
+            // There are no cookies at `/n/`.
             assert!(["401", "403"].contains(&desk.stream_of("own.a", &fields).status()));
         }
     }
-    // One token: the header counts more than the address, and that more than the cookie. Of one way there is one.
+    // One token: the header takes precedence over the URL, and the URL over the cookie. Each way is
+    // used at most once.
     let mut desk = Desk::new(private());
     let cookie = |token: &str| format!("Cookie: mercureAuthorization={token}\r\n");
     for (query, fields, status) in [
@@ -555,7 +560,7 @@ fn pages_of_other_origins_are_told_what_they_may() {
     );
 }
 
-/// It ends with its token, and as clients of Mercure expect it: with nothing but the end.
+/// It ends with its token, as Mercure clients expect: with nothing but the end.
 #[test]
 fn a_subscription_ends_with_its_token() {
     let mut desk = Desk::new(private());
@@ -571,7 +576,7 @@ fn a_subscription_ends_with_its_token() {
     assert_eq!(desk.host.shard.counters().notify_waiting.get(), 0);
 }
 
-/// What an address may is one account, whichever way it comes.
+/// The limits of an address apply to all protocols together.
 #[test]
 fn limits_are_those_of_channels() {
     let mut desk = Desk::new(Channels { publications_s: 10, waiting_max: 5, ..all() });

@@ -1,4 +1,5 @@
-//! Selectors of the Mercure protocol (draft 07, 4.1) on one shard: `*` and URI templates in subscriptions and in tokens.
+//! Selectors of the Mercure protocol (draft 07, 4.1) on one shard: `*` and URI templates in
+//! subscriptions and in tokens.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::Input;
@@ -8,17 +9,17 @@ use throng_engine::web::policy::Channels;
 use crate::mercure::{Hub, all, bearer, claim, data, events, id_of, private};
 use crate::notify_world::{Desk, Heard, TOKEN, settings};
 
-/// All may be selected.
+/// All topics may be selected.
 fn any() -> Channels {
     Channels { wildcards: Box::new(["".into()]), ..all() }
 }
 
-/// The same, where topics below `own.` and of one site are for those with a token.
+/// The same, where topics below `own.` and those of one site require a token.
 fn mixed() -> Channels {
     Channels { prefixes: Box::new(["".into()]), wildcards: Box::new(["".into()]), ..private() }
 }
 
-/// A topic as a query has it.
+/// A topic encoded for a query.
 fn encoded(topic: &str) -> String {
     topic.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
@@ -50,7 +51,7 @@ impl Selecting for Desk {
         (conn, heard)
     }
 
-    /// What a subscriber is told of an update.
+    /// The output to a subscriber for an update.
     fn tells(&mut self, conn: ConnId, topic: &str, content: &str) -> Vec<String> {
         data(&self.hears(conn, &format!("topic={}&data={content}", encoded(topic))))
     }
@@ -62,7 +63,8 @@ impl Selecting for Desk {
     }
 }
 
-/// Draft 07, 4.1: what matches comes, once, and nothing else; with the identifier that the publisher is told.
+/// Draft 07, 4.1: exactly the matching updates arrive, once, with the identifier reported to the
+/// publisher.
 #[test]
 fn a_subscriber_is_told_what_a_selector_means() {
     let mut desk = Desk::new(any());
@@ -77,7 +79,7 @@ fn a_subscriber_is_told_what_a_selector_means() {
         (&["{+any}"], &["a", "/a/b?c=d", "https://example.com/"], &["a b", "d\u{e9}j\u{e0}"]),
         (&["news.{day}"], &["news.today", "news.~7E"], &["news", "news/today", "news.a@b"]),
         (&["~{user}"], &["~romeo"], &["~romeo/x", "romeo"]),
-        // Several may mean the same, or stand at one feed.
+        // Several may be equivalent, or use the same feed.
         (&["/a/{x}", "/a/{x}/b", "/a/1", "/a/1/c"], &["/a/1", "/a/2", "/a/2/b", "/a/1/c"], &["/a/2/c", "/b/1"]),
         (&["*", "news.{x}", "a"], &["a", "news.a", "b"], &[]),
         (&["/a/{x}", "n.{x}", "b"], &["/a/1", "n.1", "b"], &["/b/1", "c"]),
@@ -91,12 +93,13 @@ fn a_subscriber_is_told_what_a_selector_means() {
             assert_eq!(desk.tells(conn, topic, "x"), Vec::<String>::new(), "{topics:?} and {topic}");
         }
     }
-    // Its identifier begins with what the publisher is told.
+    // Its identifier begins with the one reported to the publisher.
     let (conn, _) = desk.selects(&["/n/{id}"], "");
     let heard = desk.hears(conn, &format!("topic={}&data=1&type=t", encoded("/n/1")));
     let [(id, lines)] = &events(&heard)[..] else { panic!("{}", heard.text) };
     assert!(id.starts_with(&format!("{}:", id_of(&channel("/n/1"), 1))) && lines == "event: t\ndata: 1");
-    // Draft 08, 4: * is all topics whatever the matcher, and a template is one topic for one that matches exactly.
+    // Draft 08, 4: * is all topics with any matcher, and a template is one topic for an exact
+    // matcher.
     let conn = desk.connect();
     assert_eq!(desk.hub(conn, &format!("match={}", encoded("/e/{id}")), "").status(), "200");
     assert_eq!(desk.tells(conn, "/e/1", "x"), Vec::<String>::new());
@@ -106,7 +109,8 @@ fn a_subscriber_is_told_what_a_selector_means() {
     assert_eq!(desk.tells(conn, "/e/1", "x"), ["x"]);
 }
 
-/// Draft 07, 7: behind each update, each of what matches once and in order; also of topics that are made meanwhile.
+/// Draft 07, 7: after each update, the later matching ones once and in order; also those of topics
+/// created meanwhile.
 #[test]
 fn who_comes_back_goes_on_where_it_was() {
     let mut desk = Desk::new(any());
@@ -139,7 +143,8 @@ fn who_comes_back_goes_on_where_it_was() {
     assert_eq!(desk.tells(conn, "/p/1", "next"), ["next"], "and from there to what is new");
 }
 
-/// History is that of channels: a selector begins with what comes, and says that there may have been more.
+/// Channels have history, selectors do not: a selector starts with new updates, and reports that
+/// there may have been earlier ones.
 #[test]
 fn what_is_not_known_is_said() {
     let mut desk = Desk::new(any());
@@ -151,7 +156,8 @@ fn what_is_not_known_is_said() {
     let heard = desk.hears(conn, &format!("topic={}&data=1", encoded("/p/1")));
     let id = events(&heard)[0].0.clone();
     let (feed, rest) = (id.rfind('*').unwrap(), id.split(':').next_back().unwrap());
-    // An identifier of another request, of no feed that there has been, of another number of threads, and of those with a token.
+    // An identifier of another request, of a feed that never existed, of another number of threads,
+    // and of those with a token.
     for (topics, last) in [
         (&["*"][..], id.clone()),
         (&["/p/{x}"], "urn:uuid:5e94c686-2c0b-4f9b-958c-92ccc3bbb4eb".into()),
@@ -169,7 +175,7 @@ fn what_is_not_known_is_said() {
     }
     let (_, heard) = desk.selects(&["/p/{x}"], &id);
     assert_eq!(heard.field("Last-Event-ID"), Some(&*id));
-    // More has come than a feed knows, of which nothing was wanted.
+    // More updates than a feed remembers, none of them requested.
     (0..NOTIFY_FEED_ITEMS_MAX + 5)
         .for_each(|number| drop(desk.update(&format!("topic={}&data={number}", encoded("/p/1/x")))));
     let (conn, heard) = desk.selects(&["/p/{x}"], &id);
@@ -218,7 +224,7 @@ fn what_is_wrong_with_a_selector_is_refused() {
         desk.host.turn(Input::Closed { conn });
     }
     assert_eq!(desk.update("topic=*&data=x").status(), "400");
-    // Off unless the operator lets it.
+    // Off unless the operator enables it.
     let mut desk = Desk::new(all());
     for topic in ["*", "{x}", "news.{x}"] {
         assert_eq!(desk.selects(&[topic], "").1.status(), "403");
@@ -226,7 +232,8 @@ fn what_is_wrong_with_a_selector_is_refused() {
     assert_eq!(desk.update(&format!("topic={}&data=x", encoded("news.{x}"))).status(), "200", "it is a topic as well");
 }
 
-/// Draft 07, 6: private updates come to those whose token has a selector that matches; of others they see nothing.
+/// Draft 07, 6: private updates are sent to subscribers with a matching selector in their token;
+/// others see nothing of them.
 #[test]
 fn nobody_is_told_of_topics_that_its_token_does_not_grant() {
     let mut desk = Desk::new(mixed());
@@ -264,7 +271,7 @@ fn nobody_is_told_of_topics_that_its_token_does_not_grant() {
             assert_eq!(!heard.text.is_empty(), told.contains(&conn), "{topic}: {}", heard.text);
         }
     }
-    // Where nothing can be granted it is refused, as for one topic.
+    // Where nothing can be permitted it is refused, as for one topic.
     let users = "https://example.com/users/{u}";
     for (topics, fields, status) in [
         (&[users][..], String::new(), "401"),
@@ -279,7 +286,7 @@ fn nobody_is_told_of_topics_that_its_token_does_not_grant() {
     ] {
         follow(&mut desk, topics, &fields, status);
     }
-    // Neither of what is read behind a place.
+    // Nor any of those read after a position.
     let (conn, _) = desk.selects(&["*"], &one("\"own.a\""));
     let heard = desk.hears(conn, "topic=none&data=x");
     assert!(heard.text.is_empty(), "nobody may publish without a token");
@@ -297,12 +304,13 @@ fn nobody_is_told_of_topics_that_its_token_does_not_grant() {
     }
     let heard = settled.follows(&query(&["*"]), &format!("{fields}Last-Event-ID: {id}\r\n"));
     assert_eq!((data(&heard), heard.field("Last-Event-ID")), (vec!["mine".to_owned(), "open".to_owned()], Some(&*id)));
-    // A place among what needs a token says nothing of where one without it is.
+    // A position among items that require a token reveals nothing about that of a client without
+    // one.
     let heard = settled.follows(&query(&["*"]), &format!("Last-Event-ID: {id}\r\n"));
     assert_eq!((data(&heard).len(), heard.field("Last-Event-ID")), (0, Some("earliest")));
 }
 
-/// Draft 07, 6.1: a token may publish at what a selector of it matches.
+/// Draft 07, 6.1: a token may publish at topics that a selector of it matches.
 #[test]
 fn tokens_have_templates() {
     let mut desk = Desk::new(mixed());
@@ -319,16 +327,16 @@ fn tokens_have_templates() {
         let body = format!("topic={}&data=x&private=on", encoded(topic));
         let topic_of = if topic.starts_with("own.a/") { "own.a~2Fb" } else { topic };
         assert_eq!(desk.update_with(&bearer(&token), &body).status(), publishes, "{topic}");
-        // What is one topic is asked for exactly.
+        // A single topic is requested exactly.
         let heard = desk.follows(&format!("match={}", encoded(topic_of)), &bearer(&token));
         assert_eq!(heard.status(), reads, "{topic}: {}", heard.text);
-        // It is one token wherever it is shown.
+        // The same token is valid for every protocol.
         let conn = desk.connect();
         assert_eq!(desk.stream(conn, &channel(topic_of), &bearer(&token)).status(), reads, "{topic}");
     }
 }
 
-/// A subscription by a selector ends with its token, as others do.
+/// A subscription by a selector ends with its token, like others.
 #[test]
 fn a_subscription_ends_with_its_token() {
     let mut desk = Desk::new(mixed());
@@ -337,7 +345,7 @@ fn a_subscription_ends_with_its_token() {
     assert!(!desk.wait(conn, 50).ends && desk.wait(conn, 20).ends);
 }
 
-/// A selector counts as a prefix does, and its feed stays no longer.
+/// A selector counts like a prefix, and its feed lives no longer.
 #[test]
 fn an_address_has_so_many_selectors() {
     let mut desk = Desk::of(settings(1, Channels { waiting_max: 2 * NOTIFY_REQUESTS_PER_PREFIX as u32, ..any() }));
@@ -352,6 +360,6 @@ fn an_address_has_so_many_selectors() {
         assert_eq!(desk.selects(&[&format!("/{number}/{{x}}")], "").1.status(), "200");
     }
     assert_eq!(desk.selects(&["/x/{x}"], "").1.status(), "429");
-    // Others at the same feed are no more of them.
+    // Others at the same feed do not count again.
     assert_eq!(desk.selects(&["/1/y{x}", "/1/z{x}"], "").1.status(), "200");
 }

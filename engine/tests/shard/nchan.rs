@@ -1,5 +1,6 @@
-//! The protocol of Nchan on one shard: its subscribers and publishers, on the channels that others read at `/n/`, by Mercure and by XMPP.
-//! What is expected was seen of Nchan 1.3.6; `tests/clients/test_nchan.py` holds both against each other.
+//! The protocol of Nchan on one shard: its subscribers and publishers, on the channels that others
+//! read at `/n/`, by Mercure and by XMPP. The expected behaviour is that of Nchan 1.3.6;
+//! `tests/clients/test_nchan.py` compares the two.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use throng_engine::web::policy::Channels;
 use crate::issuer::{access, minute};
 use crate::notify_world::{Desk, Heard, KEY, TOKEN, bytes_to, frames_to, open};
 
-/// The second in which all begins, as `Last-Modified` has it.
+/// The second in which the tests begin, as in `Last-Modified`.
 const NOW: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
 fn all() -> Channels {
@@ -42,7 +43,7 @@ trait Nchan {
 }
 
 impl Nchan for Desk {
-    /// A request without a body, as `GET /sub/a`.
+    /// A request without a body, such as `GET /sub/a`.
     fn asks(&mut self, conn: ConnId, request: &str, fields: &str) -> Heard {
         self.says(conn, &format!("{request} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
     }
@@ -60,7 +61,7 @@ impl Nchan for Desk {
         self.sends_to(channel, "Content-Type: text/plain\r\n", body)
     }
 
-    /// What a subscriber hears while a message is published.
+    /// What a subscriber receives while a message is published.
     fn hears(&mut self, conn: ConnId, channel: &str, body: &str) -> Heard {
         let publisher = self.connect();
         let bytes = format!(
@@ -70,7 +71,7 @@ impl Nchan for Desk {
         Heard::of(&self.host.turn(Input::Received { conn: publisher, bytes: bytes.as_bytes() }), conn)
     }
 
-    /// A WebSocket, and what it is told at once, beginning with the head of the answer.
+    /// A WebSocket and its first output, beginning with the head of the response.
     fn opens(&mut self, path: &str, fields: &str) -> (ConnId, Vec<String>) {
         let conn = self.connect();
         let request =
@@ -112,7 +113,7 @@ fn publishers_are_told_of_the_channel() {
     assert!(heard.body().contains("  <messages>2</messages>\r\n") && heard.body().contains(">1700000003:2<"));
     assert!(desk.asked("GET /pub/a", "Accept: text/yaml\r\n").body().starts_with("---\r\nmessages: 2\r\n"));
 
-    // The subscriber has its answer, and does not come back.
+    // The subscriber has its answer and does not return.
     desk.passes(2);
     assert!(desk.asked("GET /pub/a", "").body().contains("last requested: 5 sec. ago\r\nactive subscribers: 0\r\n"));
     desk.passes(2 * u64::from(NOTIFY_FORGET_S));
@@ -120,7 +121,7 @@ fn publishers_are_told_of_the_channel() {
     assert_eq!(desk.host.shard.counters().notify_channels.get(), 0);
     assert_eq!(desk.host.shard.counters().notify_published.get(), 2);
 
-    // Somebody waits for a channel at which nobody has published.
+    // A subscriber waits for a channel that nobody has published at.
     let conn = desk.connect();
     desk.asks(conn, "GET /sub/new", "Accept: text/event-stream\r\n");
     let told = "queued messages: 0\r\nlast requested: 0 sec. ago\r\nactive subscribers: 1\r\nlast message id: 0:0";
@@ -151,14 +152,14 @@ fn one_message_at_a_time_is_polled() {
     let heard = desk.asked("GET /pubsub/a", &from(NOW, "W/\"2\""));
     assert_eq!((place(&heard), heard.field("Content-Type")), ((NOW, "3", "three"), None));
 
-    // It says in other ways as well where it was.
+    // Its position can be given in other ways, too.
     for fields in ["Last-Event-ID: 1700000000:1\r\n", "Etag: 1700000000:1\r\n"] {
         assert_eq!(desk.asked("GET /sub/a", fields).field("Etag"), Some("2"), "{fields}");
     }
     let heard = desk.asked("GET /sub/a?x=1&last_event_id=1700000000%3A2", &from("garbage", "7"));
     assert_eq!(heard.field("Etag"), Some("3"));
 
-    // At the head it waits: as long as it wants, and until there is one.
+    // At the head it waits: as long as it wants, and until there is a message.
     let conn = desk.connect();
     assert_eq!(desk.asks(conn, "GET /sub/a?wait=2", &from(NOW, "3")), Heard::default());
     let heard = desk.wait(conn, 7);
@@ -205,7 +206,7 @@ fn messages_are_events() {
     assert_eq!(desk.wait(conn, 20).text, ":\n\n", "it is there");
     let heard = desk.asked("GET /sub/a", "Accept: text/event-stream\r\nLast-Event-ID: 1700000000:2\r\n");
     assert_eq!(heard.body(), ": hi\n\nevent: fo\u{f6}\nid: 1700000000:3\ndata: 4\n\n");
-    // Others are told the same, and what they say is told here.
+    // Others receive the same, and their items arrive here.
     let follower =
         desk.says(publisher, "GET /.well-known/mercure?topic=a&lastEventID=earliest HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(follower.text.contains("event: fo\u{f6}\n") && follower.text.contains("data: three\n"));
@@ -226,7 +227,7 @@ fn messages_come_by_websocket() {
     let mut bytes = b"POST /pub/a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n".to_vec();
     bytes.extend([0xff, 0]);
     let effects = desk.host.turn(Input::Received { conn: publisher, bytes: &bytes });
-    // What is no text is binary.
+    // Data that is not text is binary.
     assert_eq!(bytes_to(&effects, bare).0, [0x82, 2, 0xff, 0]);
     assert_eq!(bytes_to(&effects, meta).0, [&[0x82, 20][..], b"id: 1700000000:2\n\n", &[0xff, 0]].concat()[..]);
     assert_eq!(bytes_to(&desk.passes(20), bare).0, [0x89, 0], "a ping");
@@ -265,7 +266,8 @@ fn of_several_channels_the_first_message_comes_first() {
     assert_eq!(desk.asked("GET /sub/a,b,a", "").status(), "400");
 }
 
-/// Somebody comes from a server of Nchan, whose tags are others: of a time alone, messages are wanted that are not older.
+/// A subscriber comes from an Nchan server, whose tags differ: with a time alone, messages are
+/// requested that are not older.
 #[test]
 fn a_time_is_a_place() {
     let mut desk = Desk::new(all());
@@ -306,12 +308,12 @@ fn a_channel_is_deleted() {
     assert_eq!(Heard::of(&effects, events), Heard { text: ":410: 410 Gone\n\n".into(), ends: true });
     assert_eq!(frames_to(&effects, socket), (vec!["close 1001".into()], true));
     assert_eq!(Heard::of(&effects, other), Heard::default(), "by another protocol nobody is sent away");
-    // Its numbers go on, so who comes back misses nothing.
+    // Its numbers continue, so a returning subscriber misses nothing.
     assert!(desk.asked("GET /pub/a", "").body().contains("queued messages: 0\r\n"));
     desk.posts("a", "two");
     assert_eq!(place(&desk.asked("GET /sub/a", &from(NOW, "1"))), (NOW, "2", "two"));
     assert_eq!(desk.asked("DELETE /pub/none", &operator).status(), "404");
-    // What belongs to a user is for the operator to delete.
+    // Only the operator may delete a user's node.
     desk.makes(user, "romeos", &[("pubsub#access_model", "open"), ("pubsub#publish_model", "open")]);
     assert_eq!(desk.posts("romeos", "x").status(), "202");
     assert_eq!(desk.asked("DELETE /pubsub/romeos", &operator).status(), "200");
@@ -395,12 +397,12 @@ fn wrong_requests_are_refused() {
     }
     let heard = desk.asked("POST /pub/a", "Content-Length: 32769\r\n");
     assert_eq!((heard.status(), heard.ends), ("413", true));
-    // A name is what its address says, escaped.
+    // A name is the decoded path.
     assert_eq!(desk.posts("a%2Fb~", "x").status(), "202");
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a~2Fb~7E").data(), ["x"]);
     assert_eq!(desk.asked("GET /poll/a/b~", "").body(), "x");
-    // A page may show a message as a document, and nothing in it runs.
+    // A page may display a message as a document, and nothing in it is executed.
     let heard = desk.asked("GET /poll/a/b~", "Sec-Fetch-Dest: document\r\n");
     assert_eq!(
         (heard.field("Content-Security-Policy"), heard.field("X-Content-Type-Options")),
@@ -429,7 +431,7 @@ fn pages_of_other_origins_ask() {
     );
 }
 
-/// What a token of an issuer can make the server do: what publishing costs, deleting costs as well.
+/// What an issuer's token permits: deleting costs the same as publishing.
 #[test]
 fn deleting_counts_as_publishing() {
     let mut desk = Desk::new(Channels { publications_s: 1, ..private() });
@@ -438,7 +440,7 @@ fn deleting_counts_as_publishing() {
     assert!((10..=11).contains(&deleted), "ten seconds' worth: {deleted}");
     let heard = desk.asked("DELETE /pub/own.a", &writer);
     assert!(heard.status() == "429" && heard.field("Retry-After").is_some());
-    // Who only asks is not charged, and waits like others: so many at once.
+    // A request for information is not charged, and waits like others: this many at once.
     assert!((0..30).all(|_| desk.asked("GET /pub/own.a", &writer).status() == "404"));
     let mut desk = Desk::new(Channels { waiting_max: 2, ..all() });
     let conns = [(); 3].map(|()| desk.connect());
@@ -446,7 +448,7 @@ fn deleting_counts_as_publishing() {
     assert_eq!(answers, ["", "", "429"]);
 }
 
-/// A user's node is what its owner says, also for publishers by this protocol.
+/// A user's node follows its owner's configuration, also for publishers by this protocol.
 #[test]
 fn nodes_of_users_are_theirs() {
     let mut desk = Desk::new(private());

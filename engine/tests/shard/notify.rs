@@ -1,4 +1,5 @@
-//! Channels of notifications (`/n/`) on one shard straight: publish, long poll, server-sent events, and XMPP on the other side.
+//! Notification channels (`/n/`) on one shard directly: publishing, long polling, server-sent
+//! events, and XMPP on the other side.
 
 use throng_engine::io::Input;
 use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
@@ -33,7 +34,8 @@ fn what_is_published_is_read_from_any_place() {
     assert_eq!(desk.get(conn, "a?after=2&wait=55").data(), ["three"], "there is one already");
     assert_eq!(desk.get(conn, "a?after=3").status(), "204");
     assert_eq!(desk.get(conn, "b").status(), "204");
-    // Somebody has a place from another life of the channel: all that there is, and that something is missing.
+    // A client has a position from an earlier incarnation of the channel: it gets all items, and
+    // that some are missing.
     let other = desk.get(conn, "a?after=77");
     assert!(other.data().is_empty() && other.body().contains("\"gaps\":[\"a\"],\"after\":\"3\""), "{}", other.body());
 }
@@ -47,7 +49,7 @@ fn a_long_poll_is_answered_by_the_next_item_or_at_the_end_of_its_time() {
     let heard = desk.told(conn, "a", "", "news");
     assert_eq!(heard.data(), ["news"]);
     assert!(heard.body().contains("\"type\":\"application/octet-stream\"") && heard.body().contains("\"after\":\"1\""));
-    // The same connection goes on, from where it was.
+    // The same connection continues from where it was.
     assert_eq!(desk.get(conn, "a?after=1&wait=20"), Heard::default());
     assert_eq!(desk.wait(conn, 19), Heard::default());
     assert_eq!(desk.host.shard.counters().notify_waiting.get(), 1);
@@ -56,7 +58,7 @@ fn a_long_poll_is_answered_by_the_next_item_or_at_the_end_of_its_time() {
     desk.wait(conn, 1);
     let c = desk.host.shard.counters();
     assert_eq!((c.notify_waiting.get(), c.notify_published.get(), c.notify_told.get()), (0, 1, 1));
-    // From now on, however much there is.
+    // From now on, however many items are stored.
     assert_eq!(desk.get(conn, "a?wait=20"), Heard::default());
     let heard = desk.told(conn, "a", "", "more");
     assert_eq!(heard.data(), ["more"]);
@@ -96,7 +98,7 @@ fn events_come_as_they_happen_and_go_on_where_they_were() {
     let heard = desk.told(conn, "a", "", "t\nwo");
     assert!(heard.text.starts_with("id: 2\ndata: {\"channel\":\"a\",\"id\":\"2\",") && heard.text.ends_with("}\n\n"));
     assert_eq!(heard.data(), ["t\\nwo"]);
-    // A sign of life, and bytes behind the request are nobody's.
+    // A keep-alive; bytes after the request are ignored.
     let beat = desk.wait(conn, 20);
     assert_eq!((&*beat.text, beat.ends), (":\n\n", false));
     assert_eq!(desk.get(conn, "a"), Heard::default());
@@ -145,7 +147,7 @@ fn xmpp_and_http_see_the_same_items() {
     assert!(made.contains("type='result'"), "{made}");
     let subscribe = pubsub(true, "<subscribe node='a' jid='romeo@localhost'/>");
     assert!(words(&desk.host.ask(romeo, &subscribe)).contains("subscription='subscribed'"));
-    // The node takes publications of its owner alone, and of who shows the token.
+    // The node accepts publications from its owner, and from clients with the token.
     assert_eq!(desk.publish("a", "no").status(), "403");
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?wait=55"), Heard::default());
@@ -165,11 +167,11 @@ fn xmpp_and_http_see_the_same_items() {
     );
     assert!(told.contains("<json xmlns='urn:xmpp:json:0'>{\"&lt;\": 2}</json></item></items></event>"), "{told}");
     assert_eq!(Heard::of(&effects, other).status(), "200");
-    // What is retrieved by XMPP is what is retrieved by HTTP.
+    // Items retrieved by XMPP are those retrieved by HTTP.
     let items = words(&desk.host.ask(romeo, &pubsub(false, "<items node='a'/>")));
     assert!(items.contains("{\"n\": 1}") && items.contains("{\"&lt;\": 2}"), "{items}");
     assert_eq!(desk.get(conn, "a").body().matches("\"id\":").count(), 2);
-    // A channel that was made by HTTP is a node that users find, and subscribe to.
+    // A channel created by HTTP is a node that users can discover and subscribe to.
     assert_eq!(desk.publish_with("made", "", "x").status(), "200");
     let subscribe = pubsub(true, "<subscribe node='made' jid='romeo@localhost'/>");
     assert!(words(&desk.host.ask(romeo, &subscribe)).contains("subscription='subscribed'"));
@@ -205,7 +207,7 @@ fn what_is_live_only_is_told_and_not_kept() {
     desk.publish("a", "again");
     let heard = desk.get(late, "a?after=1");
     assert!(heard.body().contains("\"items\":[],\"gaps\":[\"a\"],\"after\":\"2\""), "{}", heard.body());
-    // It cannot know a key again.
+    // It cannot recognise a key.
     assert_eq!(desk.publish_with("a", "Idempotency-Key: k\r\n", "x").status(), "400");
 }
 
@@ -220,7 +222,7 @@ fn a_key_that_comes_again_is_the_same_item() {
     assert!(Heard::of(&effects, other).body().contains("\"id\":\"1\",\"repeated\":true"));
     assert_eq!(Heard::of(&effects, conn), Heard::default(), "nobody is told twice");
     assert!(desk.publish_with("b", key, "elsewhere").body().contains("\"repeated\":false"), "each channel has its own");
-    // The window is that of the items that are kept.
+    // The window is that of the stored items.
     (0..3).for_each(|_| drop(desk.publish("a", "more")));
     assert!(desk.publish_with("a", key, "one").body().contains("\"id\":\"5\",\"repeated\":false"));
 }
@@ -306,7 +308,8 @@ fn pages_of_other_origins_read_what_they_may() {
     assert_eq!(desk.says(conn, &get("a").replace("page", "evil")).status(), "403");
 }
 
-/// However an XMPP client writes JSON, a page is told the same; what is no content of Throng's is told as XML.
+/// However an XMPP client writes JSON, a page receives the same; other payloads are delivered as
+/// XML.
 #[test]
 fn an_item_means_what_its_xml_means() {
     let mut desk = Desk::new(open());
@@ -352,7 +355,7 @@ fn a_stop_ends_who_waits() {
     );
 }
 
-/// Publishers who may know it are told how many subscribe, and the answer waits for nobody.
+/// Publishers who may know it are told the number of subscribers, and the answer does not wait.
 #[test]
 fn a_publication_is_answered_with_how_many_subscribe_where_that_may_be_known() {
     let own = || ["own.".into()].into();

@@ -1,5 +1,5 @@
-//! Channels that are not for everybody (`/n/`) on one shard: by which way a token is shown, what it opens and for how long, and what one
-//! address can make the shard verify.
+//! Private channels (`/n/`) on one shard: how a token is presented, what it permits and for how
+//! long, and how many verifications one address can cause.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use throng_sim::host::said as words;
 use crate::issuer::{NOW_S, Signer, access, keys, minute, name_of};
 use crate::notify_world::{Desk, Heard, KEY, TOKEN, open, place, pubsub, settings, upgrade};
 
-/// Channels that begin with `own.` are for those with a token, `news.` for everybody.
+/// Channels that begin with `own.` require a token, `news.` is open.
 fn channels() -> Channels {
     Channels {
         prefixes: Box::new(["news.".into()]),
@@ -58,10 +58,10 @@ fn what_a_token_names_is_read_and_published() {
         assert_eq!(heard.status(), "403", "{path}: {}", heard.text);
         assert!(heard.field("WWW-Authenticate").unwrap().contains("insufficient_scope"), "RFC 6750 3.1");
     }
-    // What everybody reads may be asked for along with it, and takes no token, whatever is shown.
+    // Open channels may be requested along with it, and need no token, whatever is presented.
     assert_eq!(desk.ask("own.a,news.x?after=0,0", &shown).data(), ["one"]);
     assert_eq!(desk.ask("news.x?after=0", "Authorization: Bearer nonsense\r\n").status(), "204");
-    // To publish there, it has to grant it.
+    // To publish there, it has to permit that.
     assert_eq!(desk.publish_with("news.x", &shown, "x").status(), "403");
     let all = bearer(&minute(",\"publish\":[\"*\"]"));
     assert_eq!(desk.publish_with("news.x", &all, "x").status(), "200");
@@ -109,7 +109,8 @@ fn without_a_token_that_counts_nothing_is_told() {
     let head = "HEAD /n/own.a HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let conn = desk.connect();
     assert_eq!(desk.says(conn, head).body(), "");
-    // That everybody may publish at open channels opens no other; without keys there is no way in at all.
+    // Permission for everybody to publish at open channels opens no other; without keys there is no
+    // access at all.
     let mut desk = Desk::new(Channels { publish_open: true, ..channels() });
     assert_eq!(desk.publish("news.x", "x").status(), "200");
     assert_eq!(desk.publish("own.a", "x").status(), "401");
@@ -129,7 +130,7 @@ fn a_page_shows_its_token_in_the_address() {
     assert_eq!(desk.ask(&format!("own.a?access_token={token}"), "").data(), ["one"]);
     assert_eq!(desk.ask("own.a?access_token=", "").status(), "401");
     assert_eq!(desk.publish(&format!("own.a?access_token={token}"), "two").status(), "200");
-    // The operator's token is for no address of a page.
+    // The operator's token is not accepted in a URL.
     assert_eq!(desk.publish(&format!("own.a?access_token={}", TOKEN.replace(' ', "+")), "x").status(), "401");
     // RFC 6750 2: one way, once.
     for (query, fields) in [
@@ -163,7 +164,7 @@ fn who_waits_is_told_until_the_token_ends() {
     let heard = desk.stream(again, "own.a?after=1", &bearer(&both()));
     assert!(heard.status() == "401" && heard.body().contains("expired"));
     assert_eq!(desk.publish_with("own.a", &bearer(&both()), "x").status(), "401");
-    // Who needs no token has none that ends.
+    // A subscription without a token does not expire.
     desk.publish_with("news.x", &bearer(TOKEN), "x");
     assert_eq!(desk.host.shard.counters().notify_told.get(), 3, "and two told before");
 }
@@ -180,12 +181,12 @@ fn a_poll_ends_with_its_token_like_any_other() {
     assert_eq!(desk.says(conn, &poll).status(), "401");
 }
 
-/// A token with this name, for a minute.
+/// A token with this subject, for a minute.
 fn named(name: &str) -> String {
     minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"))
 }
 
-/// What an operator takes back, and what there is then.
+/// Changes by which an operator revokes access, and the resulting keys.
 fn changes() -> [(&'static str, Option<Access>); 3] {
     [
         ("the token", Some(Access { revoked: ["one".into()].into(), ..access() })),
@@ -239,7 +240,7 @@ fn a_websocket_ends_with_its_token_rfc6455_7_4_1() {
     desk.publish_with("own.a", &bearer(TOKEN), "two");
     assert_eq!(desk.listens(conn, 20), (vec![], false), "nothing goes behind the last frame");
     assert_eq!(desk.host.shard.counters().notify_waiting.get(), 0);
-    // Before the handshake it is refused, and where it was it goes on with another token.
+    // Before the handshake it is refused, and with another token it continues where it was.
     let again = desk.connect();
     let fields = format!("{KEY}{}", bearer(&both()));
     assert_eq!(desk.says(again, &upgrade("own.a?after=1", &fields)).status(), "401");
@@ -263,7 +264,8 @@ fn a_websocket_whose_token_is_taken_back_ends_rfc6455_7_4_1() {
     }
 }
 
-/// XEP-0060 4.5: by XMPP such a channel is for members whom an administrator has named, and users do not make it.
+/// XEP-0060 4.5: by XMPP such a channel is for members named by an administrator, and users cannot
+/// create it.
 #[test]
 fn users_neither_read_nor_make_what_is_not_for_everybody() {
     let mut desk = Desk::new(channels());
@@ -287,7 +289,8 @@ fn users_neither_read_nor_make_what_is_not_for_everybody() {
     );
 }
 
-/// A node that an administrator has made by XMPP is read by a token whatever its access model, and told of at once.
+/// A node created by an administrator by XMPP can be read with a token whatever its access model,
+/// and notifies at once.
 #[test]
 fn a_token_reads_nodes_that_are_for_members() {
     let mut desk = Desk::new(channels());
@@ -301,12 +304,12 @@ fn a_token_reads_nodes_that_are_for_members() {
     assert_eq!(Heard::of(&effects, conn).data(), ["1"]);
     assert_eq!(desk.ask("own.a?after=0", &bearer(&both())).data(), ["1"]);
     assert_eq!(desk.publish_with("own.a", &bearer(&both()), "2").status(), "200");
-    // At a channel for everybody no token reads what its owner has closed.
+    // At an open channel no token reads what its owner has closed.
     desk.makes(romeo, "news.a", &closed);
     assert_eq!(desk.ask("news.a", &bearer(&minute(",\"subscribe\":[\"*\"]"))).status(), "403");
 }
 
-/// A token is no way round what an address may publish.
+/// A token does not circumvent the publishing limits of an address.
 #[test]
 fn who_publishes_by_a_token_of_an_issuer_pays_like_others() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..channels() });
@@ -322,7 +325,7 @@ fn who_publishes_by_a_token_of_an_issuer_pays_like_others() {
     );
 }
 
-/// RFC 8725 does not say so: a signature that is wrong is work for nothing, of which an address gets little.
+/// Beyond RFC 8725: a wrong signature is wasted work, which is limited per address.
 #[test]
 fn an_address_has_so_many_wrong_signatures_verified() {
     let mut desk = Desk::new(channels());
@@ -357,7 +360,7 @@ fn an_address_has_so_many_wrong_signatures_verified() {
     assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), 2);
 }
 
-/// Tokens that were verified are known: the same one is not verified twice, and what is kept of very many is bounded.
+/// Verified tokens are cached: the same one is not verified twice, and the cache is bounded.
 #[test]
 fn what_is_kept_of_tokens_is_bounded() {
     let mut desk = Desk::new(channels());
@@ -376,7 +379,7 @@ fn what_is_kept_of_tokens_is_bounded() {
     desk.wait(conn, 20);
     let kept = desk.host.shard.counters().mem_users_bytes.get();
     assert!((4 << 20..12 << 20).contains(&kept), "{kept} bytes");
-    // The last ones are known still, the first ones are not.
+    // The last ones are still cached, the first ones are not.
     let before = desk.host.shard.counters().notify_tokens_verified.get();
     assert_eq!(desk.ask("own.a", &bearer(&token(4_999))).status(), "204");
     assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), before);

@@ -1,5 +1,6 @@
-//! Channels of which a service of the operator's says who may (`/n/`), on one shard: what it is asked, what comes of each answer or of none,
-//! and what others can make the shard ask and hold.
+//! Channels whose access is decided by an external service (`/n/`), on one shard: the questions,
+//! the effect of each answer or of none, and how many questions and waiting requests others can
+//! cause.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use throng_sim::host::said as words;
 use crate::issuer::{access, minute};
 use crate::notify_world::{Desk, Heard, KEY, TOKEN, frames_to, open, post, pubsub, settings, upgrade};
 
-/// Channels that begin with `app.` are asked about, `news.` are open, `own.` are for those with a token.
+/// Channels that begin with `app.` are decided by the service, `news.` are open, `own.` require a
+/// token.
 fn channels() -> Channels {
     Channels {
         prefixes: Box::new(["news.".into()]),
@@ -55,7 +57,7 @@ fn asked(effects: Vec<Effect>) -> Option<(u64, Inquiry)> {
 }
 
 impl Desk {
-    /// A request is held, and a question comes of it.
+    /// A request is held and causes a question.
     fn holds(&mut self, conn: ConnId, text: &str) -> (u64, Inquiry) {
         let effects = self.host.turn(Input::Received { conn, bytes: text.as_bytes() });
         let heard = Heard::of(&effects, conn);
@@ -67,7 +69,7 @@ impl Desk {
         self.host.turn(Input::Decided { token, decision })
     }
 
-    /// What a request is answered that is decided in this way.
+    /// The response to a request after this decision.
     fn decided(&mut self, conn: ConnId, text: &str, decision: Decision) -> Heard {
         let (token, _) = self.holds(conn, text);
         Heard::of(&self.decides(token, decision), conn)
@@ -101,7 +103,7 @@ fn a_request_is_done_when_it_is_allowed() {
     // A batch, on the same connection.
     let batch = post("app.a", "Content-Type: application/x-ndjson\r\n", "2\n3\n");
     assert!(desk.decided(conn, &batch, yes()).body().contains("\"ids\":[\"2\",\"3\"]"));
-    // A poll, what is kept at once and what comes.
+    // A poll: stored items at once, and later ones.
     let heard = desk.decided(conn, &get("app.a?after=0", ""), yes());
     assert_eq!((heard.status(), heard.data()), ("200", vec!["one", "2", "3"]));
     assert_eq!(desk.decided(conn, &get("app.a?wait=55", ""), yes()), Heard::default());
@@ -120,7 +122,7 @@ fn a_request_is_done_when_it_is_allowed() {
     );
     let (said, _) = frames_to(&desk.decides(token, yes()), socket);
     assert!(said[0].starts_with("HTTP/1.1 101"), "{said:?}");
-    // All are told.
+    // All are notified.
     let publisher = desk.connect();
     let (token, _) = desk.holds(publisher, &post("app.a", "Content-Type: text/plain\r\n", "four"));
     let effects = desk.decides(token, yes());
@@ -129,7 +131,7 @@ fn a_request_is_done_when_it_is_allowed() {
     assert!(frames_to(&effects, socket).0[0].contains("\"data\":\"four\""));
     desk.passes(1);
     assert_eq!((desk.gauge("held"), desk.gauge("asking")), (0, 0));
-    // What needs nobody's leave is not asked about.
+    // Requests that need no permission cause no question.
     let other = desk.connect();
     assert_eq!(desk.get(other, "news.x").status(), "204");
 }
@@ -148,7 +150,7 @@ fn what_is_denied_or_not_known_is_not_done() {
         let conn = desk.connect();
         let heard = desk.decided(conn, request, Decision::Unknown);
         assert_eq!((heard.status(), heard.field("Retry-After"), heard.ends), ("503", Some("5"), false), "{request}");
-        // It is asked again, and what is denied is for a while.
+        // It is asked again, and a denial lasts for a while.
         let heard = desk.decided(conn, request, Decision::Denied);
         assert_eq!((heard.status(), heard.ends), ("403", false), "{request}");
         assert_eq!(desk.says(conn, request).status(), "403", "{request}");
@@ -162,7 +164,8 @@ fn what_is_denied_or_not_known_is_not_done() {
     assert_eq!(desk.host.shard.counters().notify_publish_refused.get(), 3);
 }
 
-/// One answer for one question, whatever else it says: of a request that has gone nothing is told to the next one.
+/// One answer per question, whatever else it contains: a response for a cancelled request never
+/// reaches the next one.
 #[test]
 fn an_answer_that_comes_late_is_for_nobody() {
     let mut desk = Desk::new(channels());
@@ -173,7 +176,7 @@ fn an_answer_that_comes_late_is_for_nobody() {
     let (token, _) = desk.holds(conn, &post("app.b", "", "x"));
     assert_eq!(Heard::of(&desk.decides(late, yes()), conn), Heard::default());
     assert_eq!(Heard::of(&desk.decides(token, Decision::Denied), conn).status(), "403");
-    // A client that has gone publishes nothing, and costs nothing any more.
+    // A disconnected client publishes nothing and no longer costs anything.
     let conn = desk.connect();
     let (token, _) = desk.holds(conn, &post("app.c", "", &"x".repeat(30_000)));
     desk.passes(1);
@@ -185,7 +188,7 @@ fn an_answer_that_comes_late_is_for_nobody() {
     desk.decides(token, allowed("", 60));
     desk.decides(token, yes());
     assert_eq!((desk.host.shard.counters().notify_published.get(), desk.gauge("asking")), (0, 0));
-    // What is sent behind a request that is held is read when that is answered.
+    // Data after a held request is read when that is answered.
     let conn = desk.connect();
     let (token, _) = desk.holds(conn, &get("app.d", ""));
     assert_eq!(desk.says(conn, &get("news.x", "")), Heard::default());
@@ -204,12 +207,13 @@ fn a_token_that_is_shown_decides() {
     assert_eq!(desk.says(conn, &get("app.a", &bearer("x"))).status(), "401");
     assert_eq!(desk.publish_with("app.a", &good, "x").status(), "200");
     assert_eq!(desk.publish_with("app.b", &bearer(TOKEN), "x").status(), "200", "the operator's");
-    // Nobody is asked of a channel that needs one.
+    // No question is asked about a channel that requires a token.
     assert_eq!(desk.says(conn, &get("app.a,own.a", "")).status(), "401");
     assert_eq!(desk.publish("own.a", "x").status(), "401");
     assert_eq!(desk.host.shard.counters().notify_asked.get(), 0);
     desk.holds(conn, &get("app.a,news.a", ""));
-    // Without keys a token is somebody else's, and is passed on: in the address for those who cannot send it otherwise.
+    // Without keys a token belongs to the external service and is passed on: in the URL for clients
+    // that cannot send it otherwise.
     let mut desk = Desk::new(channels());
     for request in [get("app.a", &bearer("opaque/1")), upgrade("app.a?access_token=opaque%2F1", KEY)] {
         let conn = desk.connect();
@@ -218,7 +222,7 @@ fn a_token_that_is_shown_decides() {
     }
 }
 
-/// RFC 6454: what pages of others make a browser send shows nothing.
+/// RFC 6454: requests that foreign pages cause a browser to send carry no credentials.
 #[test]
 fn a_foreign_page_uses_nobodys_cookie() {
     let mut desk = Desk::new(channels());
@@ -233,7 +237,7 @@ fn a_foreign_page_uses_nobodys_cookie() {
         let (_, inquiry) = desk.holds(conn, &request);
         assert_eq!(inquiry.sent.fields.iter().any(|(name, _)| **name == *"cookie"), passes, "{request}");
     }
-    // Pages of the operator's other sites may, and read what they are told.
+    // Pages of the operator's other sites may do so and read the response.
     let mut settings = settings(1, channels());
     let origins = Some(["https://app.example".into()].into());
     settings.web = Policy { origins, channels: channels(), ..Policy::default() }.into();
@@ -253,7 +257,8 @@ fn what_is_allowed_ends_with_its_time_and_is_asked_again() {
     let (events, socket, poll) = (desk.connect(), desk.connect(), desk.connect());
     let stream = get("app.a", "Accept: text/event-stream\r\n");
     assert_eq!(desk.decided(events, &stream, allowed("", 20)).status(), "200");
-    // The same question has its answer, up to the same time, and so have others who show the same.
+    // The same question is answered from the cache until the same time, also for others who present
+    // the same.
     desk.passes(5);
     let handshake = upgrade("app.a", KEY);
     assert_eq!(desk.sends(socket, handshake.as_bytes()).0.len(), 2);
@@ -268,7 +273,7 @@ fn what_is_allowed_ends_with_its_time_and_is_asked_again() {
     let heard = Heard::of(&effects, poll);
     assert_eq!((heard.status(), heard.field("Next-After")), ("204", Some("0")));
     assert_eq!(desk.decided(poll, &get("app.a", ""), Decision::Unknown).status(), "503", "nothing is known any more");
-    // What was allowed once is asked about each time, and goes on.
+    // A permission for a single use is asked for each time, and remains in effect.
     let events = desk.connect();
     assert_eq!(desk.decided(events, &get("app.b", "Accept: text/event-stream\r\n"), yes()).status(), "200");
     desk.holds(poll, &get("app.b", ""));
@@ -313,7 +318,7 @@ fn mercure_asks_the_same_and_centrifugo_needs_a_token() {
     let effects = desk.decides(token, yes());
     assert_eq!(Heard::of(&effects, publisher).status(), "200");
     assert!(Heard::of(&effects, subscriber).text.contains("data: x"));
-    // Centrifugo's commands come without fields of their own: there is nobody to be asked about.
+    // Centrifugo's commands have no header fields of their own: there is no subject to ask about.
     let conn = desk.connect();
     let handshake = format!(
         "GET /connection/websocket HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{KEY}\r\n"
@@ -335,7 +340,8 @@ fn mercure_asks_the_same_and_centrifugo_needs_a_token() {
     assert_eq!(desk.host.shard.counters().notify_asked.get(), 2);
 }
 
-/// By Nchan's protocol channels are deleted. Who may publish may not do that, unless the service says so.
+/// Nchan's protocol can delete channels. A permission to publish does not include that, unless the
+/// service says so.
 #[test]
 fn a_yes_to_a_publication_deletes_nothing() {
     let mut desk = Desk::new(Channels { nchan: true, ..channels() });
@@ -355,7 +361,7 @@ fn a_yes_to_a_publication_deletes_nothing() {
     assert_eq!(desk.decided(conn, &get("app.a?after=0", ""), yes()).status(), "204");
 }
 
-/// Nodes of such channels are nobody's by XMPP.
+/// Nodes of such channels are not accessible by XMPP.
 #[test]
 fn by_xmpp_nobody_reads_or_makes_such_a_channel() {
     let mut desk = Desk::new(channels());
@@ -372,7 +378,7 @@ fn by_xmpp_nobody_reads_or_makes_such_a_channel() {
     assert!(said.contains("type='error'"), "{said}");
 }
 
-// What others can make of it.
+// Abuse.
 
 #[test]
 fn one_address_makes_so_many_questions_only() {
@@ -392,7 +398,7 @@ fn one_address_makes_so_many_questions_only() {
     }
     assert_eq!(refused, Some(101), "ten seconds' worth at once");
     assert_eq!(desk.host.shard.counters().notify_asked.get(), 101);
-    // What is known is no question, and others are not held for it.
+    // A known decision causes no question, and others are not held for it.
     let conn = desk.connect();
     assert_eq!(desk.says(conn, &get("app.100", "")).status(), "403");
     let other = desk.connect_from([192, 0, 2, 2]);
@@ -403,7 +409,7 @@ fn one_address_makes_so_many_questions_only() {
         desk.holds(conn, &get("app.y", ""));
     }
     assert_eq!(desk.publish("app.z", "x").status(), "429", "whatever is asked");
-    // Tokens and channels that need no question work on.
+    // Tokens and channels that need no question keep working.
     assert_eq!(desk.get(conn, "news.x").status(), "204");
 }
 

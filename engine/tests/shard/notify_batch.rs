@@ -1,4 +1,5 @@
-//! Batches of items that are published at a channel (`/n/`) by one request: all or none, each an item of its own to everybody else.
+//! Batches of items published at a channel (`/n/`) by one request: all or none, each a separate
+//! item for everyone else.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input, Output};
@@ -40,7 +41,7 @@ fn each_line_is_an_item_of_json() {
     }
     assert!(heard.body().contains("\"after\":\"4\""));
     assert_eq!(desk.host.shard.counters().notify_published.get(), 4);
-    // One line, too, and whatever is behind the type.
+    // Also a single line, and with parameters after the type.
     let one = desk.publish_with("a", "Content-Type: Application/X-NDJSON; charset=utf-8\r\n", "5\n");
     assert!(one.body().contains("\"ids\":[\"5\"]"), "{}", one.text);
 }
@@ -57,7 +58,7 @@ fn a_batch_that_comes_again_is_the_same_items() {
     let (other, effects) = desk.published("a", &fields, &numbers(3));
     assert!(Heard::of(&effects, other).body().contains("\"ids\":[\"1\",\"2\",\"3\"],\"repeated\":true"));
     assert_eq!(Heard::of(&effects, conn), Heard::default(), "nobody is told twice");
-    // As long as its last item is kept.
+    // As long as its last item is stored.
     desk.publish_with("a", BATCH, &numbers(4));
     assert!(desk.publish_with("a", &fields, &numbers(3)).body().contains("\"repeated\":true"));
     desk.publish("a", "x");
@@ -94,13 +95,13 @@ fn a_batch_pushes_out_what_is_too_much_its_own_items_too() {
         assert_eq!(ids, expected.clone().map(|id| id.to_string()).collect::<Vec<_>>(), "{items}");
         assert_eq!(rows(&desk), 2 * expected.count() + 1, "items, their ids, and the directory");
     }
-    // Who listens has all of them.
+    // A listener receives all of them.
     let conn = desk.connect();
     desk.stream(conn, "a", "");
     let heard = desk.told(conn, "a", BATCH, &numbers(20));
     assert_eq!(heard.data().len(), 20, "{}", heard.text);
     assert!(!heard.text.contains("event: gap"));
-    // What has become too old goes with it.
+    // Expired items are removed with it.
     let mut desk = Desk::new(Channels { items_max: 100, items_s: 10, ..open() });
     desk.publish_with("a", BATCH, &numbers(30));
     desk.wait(conn, 11);
@@ -131,7 +132,7 @@ fn what_is_too_much_is_refused_as_a_whole() {
     assert_eq!(desk.publish_with("a", BATCH, &numbers(NOTIFY_BATCH_ITEMS_MAX)).status(), "200");
 }
 
-/// A batch is no way around what an address may: each of its items counts.
+/// A batch does not circumvent the limits of an address: each of its items counts.
 #[test]
 fn each_item_of_a_batch_counts_for_its_address() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..open() });
@@ -159,7 +160,7 @@ fn a_batch_is_one_commit() {
     assert_eq!((many.0 - one.0, many.1 - one.1), (one.0 - before.0, one.1 - before.1));
 }
 
-/// Of a crowd nobody has to read what was published at once.
+/// In a crowd nobody has to read items that were published at once.
 #[test]
 fn a_crowd_has_a_batch_without_a_read() {
     let mut desk = Desk::new(open());
@@ -173,7 +174,8 @@ fn a_crowd_has_a_batch_without_a_read() {
     assert_eq!(desk.host.shard.counters().reads.get() - before, 2 * one, "as many as one item");
 }
 
-/// One turn: how many others than the publisher were sent something. What is asked of the store is answered.
+/// Runs one turn; returns how many connections other than the publisher received something. Store
+/// queries are answered.
 fn told_in_turn(host: &mut Host, out: &mut Output, publisher: ConnId) -> usize {
     host.shard.handle(host.now, Input::EndOfTurn, out);
     host.disk.apply(&out.writes);
@@ -195,8 +197,9 @@ fn told_in_turn(host: &mut Host, out: &mut Output, publisher: ConnId) -> usize {
     told
 }
 
-/// Who publishes elsewhere waits for a few of a crowd, and not for all of it: a turn tells some, and the next one goes on. While much
-/// that is to be sent waits for a commit, it does not, since all of that leaves at once.
+/// A publisher elsewhere waits for a few of a crowd, not for all of it: a turn notifies some, and
+/// the next one continues. While much output waits for a commit, fan-out pauses, since all of it
+/// leaves at once.
 #[test]
 fn a_turn_tells_a_few_of_a_crowd_and_none_while_much_waits_for_a_commit() {
     let mut desk = Desk::new(open());

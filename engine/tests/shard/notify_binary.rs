@@ -1,4 +1,5 @@
-//! Items as binary messages of a WebSocket (`format=binary`): content as it was published, and everything else as by text.
+//! Items as binary messages of a WebSocket (`format=binary`): content as published, and everything
+//! else as text.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input};
@@ -6,7 +7,7 @@ use throng_sim::frame::frame;
 
 use crate::notify_world::{Desk, KEY, bytes_to, frames, open, place};
 
-/// A message as docs/notifications.md describes it.
+/// A message as described in docs/notifications.md.
 #[derive(Debug, PartialEq, Eq)]
 struct Message {
     channel: String,
@@ -37,7 +38,7 @@ fn read(bytes: &[u8]) -> Message {
     Message { channel, id, time_ms, key, kind, after, content: rest.to_vec() }
 }
 
-/// The binary messages among all that came.
+/// The binary messages in the output.
 fn messages(effects: &[Effect], of: ConnId) -> Vec<Message> {
     let (bytes, _) = bytes_to(effects, of);
     let (mut all, mut rest) = (Vec::new(), &bytes[..]);
@@ -82,7 +83,7 @@ fn content_comes_as_it_was_published_rfc6455_5_6() {
         assert_eq!(messages(&effects, binary), [expected]);
         assert!(messages(&effects, text).is_empty() && frames(&bytes_to(&effects, text).0).len() == 1);
     }
-    // Bytes that are no text.
+    // Bytes that are not text.
     let (publisher, bytes) = (desk.connect(), [0xff, 0xfe, 0, 0x80]);
     let head = format!("POST /n/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", bytes.len());
     let effects = desk.host.turn(Input::Received { conn: publisher, bytes: &[head.as_bytes(), &bytes].concat() });
@@ -91,7 +92,7 @@ fn content_comes_as_it_was_published_rfc6455_5_6() {
         (&told[0].content[..], &*told[0].kind, &*told[0].after),
         (&bytes[..], "application/octet-stream", "1,5")
     );
-    // What is kept comes in the same way, to who comes back.
+    // Stored items arrive in the same form for a returning client.
     let conn = desk.connect();
     let asked = crate::notify_world::upgrade("a,b?after=0,4&format=binary", KEY);
     let effects = desk.host.turn(Input::Received { conn, bytes: asked.as_bytes() });
@@ -113,7 +114,7 @@ fn gaps_signs_of_life_and_the_end_are_as_by_text() {
     assert_eq!((told.len(), &*told[0].content, &*told[0].after), (1, &b"2"[..], "3"));
     let (said, _) = desk.listens(conn, 20);
     assert_eq!(said, [place("3")], "the sign of life");
-    // Nothing is published over it, binary or not.
+    // It accepts no publications, binary or not.
     for message in [0x81, 0x82] {
         let (conn, _) = desk.subscribe("a?format=binary", KEY);
         assert_eq!(desk.sends(conn, &frame(message, b"x")), (vec!["close 1003".to_owned()], true));

@@ -1,4 +1,5 @@
-//! What one address can do at `/n/` to memory, reads, writes and fan-out: each bound, and that others do not notice.
+//! How much memory, reads, writes and fan-out one address can cause at `/n/`: each limit, and that
+//! others are not affected.
 
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{
@@ -9,7 +10,7 @@ use throng_engine::web::policy::Channels;
 
 use crate::notify_world::{Desk, Heard, TOKEN, data, open, post};
 
-/// Of one address so many wait, whatever for; and others go on.
+/// This many requests of one address may wait, for any channels; others are served.
 #[test]
 fn an_address_waits_so_often_and_others_do_not_notice() {
     let mut desk = Desk::new(Channels { waiting_max: 3, ..open() });
@@ -26,12 +27,12 @@ fn an_address_waits_so_often_and_others_do_not_notice() {
     assert_eq!(desk.publish("a", "x").status(), "429", "publications wait, too");
     let other = desk.connect_from([192, 0, 2, 2]);
     assert_eq!(desk.get(other, "a?wait=55"), Heard::default());
-    // Who goes makes room.
+    // Disconnecting makes room.
     desk.host.turn(Input::Closed { conn: waiting[2] });
     assert_eq!(desk.get(one_more, "b?wait=55"), Heard::default());
 }
 
-/// A publication costs its address by what it leads to; with the token, nobody.
+/// A publication charges its address for its effects; with the token, nobody.
 #[test]
 fn an_address_publishes_so_much_in_the_long_run() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..open() });
@@ -54,7 +55,8 @@ fn an_address_publishes_so_much_in_the_long_run() {
     assert!(refused >= 285, "twenty a second are too many in the long run, and were in {refused} of 300 seconds");
 }
 
-/// Channels stay: an address makes some at once, and then one in ten seconds. With the token there is no bound.
+/// Channels stay: an address may create some at once, and then one every ten seconds. With the
+/// token there is no limit.
 #[test]
 fn an_address_makes_so_many_channels() {
     let mut desk = Desk::new(Channels { publications_s: 1_000, ..open() });
@@ -73,7 +75,7 @@ fn an_address_makes_so_many_channels() {
     assert_eq!((makes(&mut desk, 60).status(), makes(&mut desk, 61).status()), ("200", "429"));
 }
 
-/// All who are told are charged to who publishes: in turn, sixteen are one publication.
+/// The publisher is charged for all who are notified: per sixteen of them one publication.
 #[test]
 fn who_publishes_to_many_pays_for_each() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..open() });
@@ -85,7 +87,7 @@ fn who_publishes_to_many_pays_for_each() {
     }
     assert_eq!(desk.publish("a", "to all").status(), "200");
     assert_eq!(desk.host.shard.counters().notify_told.get(), 1_600);
-    // A hundred publications are ten seconds, which is all that it may be ahead; and the one itself.
+    // A hundred publications are ten seconds, the maximum lead; and the one itself.
     let refused = desk.publish("a", "x");
     assert_eq!((refused.status(), refused.field("Retry-After")), ("429", Some("1")), "{}", refused.text);
     let conn = desk.connect();
@@ -93,7 +95,8 @@ fn who_publishes_to_many_pays_for_each() {
     assert_eq!(desk.publish("a", "x").status(), "200");
 }
 
-/// Of a crowd so many are told at once, and letters to itself go on: other connections have their turn in between. Each is told once.
+/// Of a crowd this many are notified at once, and letters to the shard itself continue: other
+/// connections get their turn in between. Each is notified once.
 #[test]
 fn a_crowd_is_told_in_shares() {
     let mut desk = Desk::new(open());
@@ -124,7 +127,8 @@ fn a_crowd_is_told_in_shares() {
     assert!(answer < last, "the answer is effect {answer}, the last of the crowd {last}");
 }
 
-/// What a slow subscriber does not take is not kept for it: it reads it when it does, once and in order.
+/// Items that a slow subscriber does not take are not queued for it: it reads them when it does,
+/// once and in order.
 #[test]
 fn a_slow_subscriber_costs_what_one_read_costs() {
     let mut desk = Desk::new(Channels { items_max: 150, ..open() });
@@ -137,7 +141,7 @@ fn a_slow_subscriber_costs_what_one_read_costs() {
     assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "each once, in order");
 }
 
-/// Who takes nothing at all is cut off, as on other connections.
+/// A subscriber that takes nothing at all is disconnected, as on other connections.
 #[test]
 fn who_takes_nothing_is_cut() {
     let mut desk = Desk::new(open());
@@ -152,7 +156,7 @@ fn who_takes_nothing_is_cut() {
     assert_eq!(desk.host.shard.counters().notify_waiting.get(), 0);
 }
 
-/// A page has so many items and bytes, for however many channels.
+/// A page has a limited number of items and bytes, for any number of channels.
 #[test]
 fn a_request_reads_a_page_whatever_it_asks_for() {
     let mut desk = Desk::new(Channels { items_max: 150, ..open() });
@@ -167,13 +171,13 @@ fn a_request_reads_a_page_whatever_it_asks_for() {
     (0..20).for_each(|_| drop(desk.publish("large", &large)));
     let heard = desk.get(conn, "large");
     assert!(heard.text.len() < (NOTIFY_PAGE_BYTES_MAX as usize) + 2 * NOTIFY_BODY_BYTES_MAX, "{}", heard.text.len());
-    // One read for each channel, and nothing in turn.
+    // One read per channel, and none in turn.
     let reads = desk.host.shard.counters().reads.get();
     desk.get(conn, &channels.join(","));
     assert_eq!(desk.host.shard.counters().reads.get() - reads, NOTIFY_CHANNELS_MAX as u64);
 }
 
-/// A publication writes a bounded multiple of what it has brought, and takes what is too old or too much away.
+/// A publication writes a bounded multiple of its size, and removes expired or excess items.
 #[test]
 fn a_publication_writes_what_it_brings_and_a_channel_does_not_grow() {
     let mut desk = Desk::new(Channels { items_max: 10, ..open() });
@@ -194,7 +198,7 @@ fn a_publication_writes_what_it_brings_and_a_channel_does_not_grow() {
     assert_eq!(rows, 21, "ten items, their ids, and the directory");
 }
 
-/// What comes behind a request that waits is not read further than it has come.
+/// Data after a waiting request is not read beyond what has arrived.
 #[test]
 fn who_sends_on_while_it_waits_is_not_read() {
     let mut desk = Desk::new(open());
@@ -208,7 +212,7 @@ fn who_sends_on_while_it_waits_is_not_read() {
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Resume { conn: of, .. } if *of == conn)));
     let heard = Heard::of(&effects, conn);
     assert_eq!((heard.text.matches("HTTP/1.1 200").count(), heard.data()), (2, vec!["x", "x"]), "both are answered");
-    // Behind a stream nothing is kept, however much it is.
+    // Nothing is buffered after a stream request, however much arrives.
     let streams = desk.connect();
     desk.stream(streams, "a", "");
     let before = desk.host.shard.counters().bytes_in.get();
@@ -221,7 +225,7 @@ fn who_sends_on_while_it_waits_is_not_read() {
     desk.host.turn(Input::Closed { conn: streams });
 }
 
-/// Nothing is left of who waited for channels, whatever their names were.
+/// Nothing remains of clients that waited for channels, whatever the names.
 #[test]
 fn channels_that_nobody_waits_for_are_forgotten() {
     let mut desk = Desk::new(open());
@@ -234,7 +238,8 @@ fn channels_that_nobody_waits_for_are_forgotten() {
     let conn = desk.connect();
     desk.wait(conn, 2);
     assert_eq!(watched(&desk), 1_000);
-    // An item for nobody is told to nobody, and the home is told that it need not.
+    // An item without subscribers is sent to nobody, and the home learns that it need not report
+    // any.
     desk.publish("c0", "x");
     desk.wait(conn, 2);
     assert_eq!(watched(&desk), 999);

@@ -1,5 +1,6 @@
-//! Numbers of a channel are not used again for other items: after the channel was deleted and made anew, and after its store was restored
-//! from a backup. Readers with a place of before are told that items are missing, in the words of their protocol.
+//! Numbers of a channel are never reused for other items: after the channel was deleted and created
+//! anew, and after its store was restored from a backup. Readers with an old position learn that
+//! items are missing, in the terms of their protocol.
 
 use throng_engine::id::partition;
 use throng_engine::store::floors::{Floor, Scope};
@@ -10,12 +11,12 @@ use throng_sim::disk::Disk;
 use crate::notify_places::{ALL, By, Client, all, deletes, deletes_node};
 use crate::notify_world::{Desk, TOKEN, settings};
 
-/// Channels that keep their items on disk, and in memory.
+/// Channels with items on disk, and in memory.
 fn both() -> [Channels; 2] {
     [all(), Channels { in_memory: ["".into()].into(), ..all() }]
 }
 
-/// The number of the item that is published.
+/// The number of the published item.
 fn publishes(desk: &mut Desk, channel: &str, body: &str) -> u64 {
     let heard = desk.publish(channel, body);
     let id = heard.body().split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -28,7 +29,8 @@ fn publish_all(desk: &mut Desk, word: &str, count: u64) {
     }
 }
 
-/// It comes back and hears of the gap, then of all these items. A client of Centrifugo's protocol is told none of those before.
+/// The client returns and receives the gap, then all of these items. A client of Centrifugo's
+/// protocol receives none of the earlier ones.
 fn catches_up(desk: &mut Desk, client: &mut Client, by: By, items: &[String]) {
     client.comes(desk);
     assert!(client.knows_of_a_gap(), "{by:?}: {}", client.heard);
@@ -36,7 +38,7 @@ fn catches_up(desk: &mut Desk, client: &mut Client, by: By, items: &[String]) {
         return;
     }
     if by == By::NchanPoll {
-        // One message per answer, of those before the gap, too.
+        // One message per answer, including those before the gap.
         (0..9).for_each(|_| client.comes(desk));
     }
     for item in items {
@@ -44,7 +46,7 @@ fn catches_up(desk: &mut Desk, client: &mut Client, by: By, items: &[String]) {
     }
 }
 
-/// A client that has caught up is told of what comes next, and of no gap.
+/// A client that has caught up receives the next items, and no gap.
 fn goes_on(desk: &mut Desk, client: &mut Client, by: By) {
     client.goes(desk);
     publishes(desk, "a", "later");
@@ -59,7 +61,8 @@ fn floors(disk: &Disk) -> Vec<(Vec<u8>, Floor)> {
     rows.map(|(sort, row)| (sort.to_vec(), Floor::decode(row).expect("a floor"))).collect()
 }
 
-/// A backup of a desk's store is restored: the floor of all nodes is by the time, as `throng store restore` has it.
+/// Restores a backup of a desk's store: the floor of all nodes depends on the time, as for `throng
+/// store restore`.
 fn restored(mut backup: Disk, channels: Channels) -> Desk {
     let mut batch = Batch::new();
     Floor::default().raised(1_800_000_000).put(&mut batch, Scope::Store);
@@ -69,7 +72,8 @@ fn restored(mut backup: Disk, channels: Channels) -> Desk {
     desk
 }
 
-/// The new channel has more items than the old one had, so that all old places are below its last number.
+/// The new channel has more items than the old one, so that all old positions are below its last
+/// number.
 #[test]
 fn a_reader_with_a_place_of_a_deleted_channel_hears_of_a_gap_and_then_of_all_new_items() {
     for channels in both() {
@@ -89,7 +93,7 @@ fn a_reader_with_a_place_of_a_deleted_channel_hears_of_a_gap_and_then_of_all_new
     }
 }
 
-/// While the channel is not there, readers are told of the gap, once.
+/// While the channel does not exist, readers receive the gap, once.
 #[test]
 fn a_reader_that_comes_before_a_deleted_channel_is_made_anew_misses_nothing_of_it() {
     for by in ALL {
@@ -108,12 +112,12 @@ fn a_reader_that_comes_before_a_deleted_channel_is_made_anew_misses_nothing_of_i
         (1..=7).for_each(|number| {
             assert!(client.heard.contains(&format!("new{number}")), "{by:?}, {number}: {}", client.heard);
         });
-        // A WebSocket of Nchan's protocol has no place where nothing is told.
+        // A WebSocket of Nchan's protocol has no position before the first message.
         assert!(by == By::NchanSocket || !client.knows_of_a_gap() || by == By::NchanPoll, "{by:?}: {}", client.heard);
     }
 }
 
-/// One who waits all the time is told of what is published at the channel that is made anew.
+/// A client that waits all the time receives items of the newly created channel.
 #[test]
 fn a_reader_that_waits_hears_of_the_channel_that_is_made_anew() {
     for channels in both() {
@@ -129,7 +133,8 @@ fn a_reader_that_waits_hears_of_the_channel_that_is_made_anew() {
     }
 }
 
-/// However a channel is made anew, and whether the process has ended meanwhile: its first number is behind all of before.
+/// However a channel is created anew, and whether the process has ended meanwhile: its first number
+/// is after all earlier ones.
 #[test]
 fn numbers_of_a_channel_that_is_made_anew_go_on_behind_the_old_ones() {
     for channels in both() {
@@ -156,7 +161,7 @@ fn numbers_of_a_channel_that_is_made_anew_go_on_behind_the_old_ones() {
     }
 }
 
-/// A deletion raises the floor of its partition. Channels that are there go on at their own numbers.
+/// A deletion raises the floor of its partition. Existing channels continue with their own numbers.
 #[test]
 fn one_floor_is_kept_for_all_channels_of_a_partition() {
     let mut desk = Desk::new(all());
@@ -174,14 +179,14 @@ fn one_floor_is_kept_for_all_channels_of_a_partition() {
     assert_eq!(floors(&desk.host.disk).iter().map(|(_, floor)| floor.made).collect::<Vec<_>>(), [51]);
     assert_eq!(publishes(&mut desk, &names[1], "anew"), 52);
     assert_eq!(publishes(&mut desk, "elsewhere", "first"), 1, "another partition has no floor");
-    // What was never published at leaves no trace.
+    // A channel without publications leaves no trace.
     let user = desk.user("juliet");
     desk.makes(user, &format!("{}x", names[0]), &[]);
     deletes_node(&mut desk, &format!("{}x", names[0]));
     assert_eq!(floors(&desk.host.disk).len(), 1);
 }
 
-/// A backup is restored: readers have places, and items, that the store knows nothing of.
+/// A backup is restored: readers have positions and items that the store does not know.
 #[test]
 fn readers_of_a_store_that_was_restored_hear_of_a_gap_and_then_of_all_new_items() {
     for channels in both() {
@@ -202,7 +207,7 @@ fn readers_of_a_store_that_was_restored_hear_of_a_gap_and_then_of_all_new_items(
     }
 }
 
-/// A channel that was made after the backup is made anew after it was restored.
+/// A channel created after the backup is created anew after the restore.
 #[test]
 fn a_channel_of_after_the_backup_begins_behind_its_numbers() {
     for channels in both() {
@@ -216,13 +221,14 @@ fn a_channel_of_after_the_backup_begins_behind_its_numbers() {
         let first = publishes(&mut desk, "a", "new");
         assert!(first > 1 << 40 && first < 1 << 53, "{first}");
         assert_eq!(publishes(&mut desk, "a", "new"), first + 1);
-        // That the store was restored is known to the next process, too, and changes nothing any more.
+        // The next process also knows that the store was restored, which changes nothing more.
         let mut desk = desk.restarts(channels);
         assert!(publishes(&mut desk, "a", "new") > first + 1);
     }
 }
 
-/// Who has items with keys is told what is missing, not what was replaced: a restored channel has lost some for certain.
+/// A reader of items with keys learns which are missing, not which were replaced: a restored
+/// channel has certainly lost some.
 #[test]
 fn readers_of_a_restored_channel_with_keys_hear_of_a_gap() {
     let mut desk = Desk::of(settings(1, all()));
@@ -241,7 +247,7 @@ fn readers_of_a_restored_channel_with_keys_hear_of_a_gap() {
     }
 }
 
-/// What a service is told of a channel by XMPP is by ids; these go on as ever, and a purge is no deletion.
+/// XMPP subscribers identify items by ids; these continue as usual, and a purge is not a deletion.
 #[test]
 fn a_channel_that_is_emptied_goes_on_at_its_numbers() {
     let mut desk = Desk::new(all());
@@ -252,7 +258,7 @@ fn a_channel_that_is_emptied_goes_on_at_its_numbers() {
     assert_eq!((publishes(&mut desk, "a", "new"), floors(&desk.host.disk).len()), (6, 0));
 }
 
-/// A floor that cannot be read is not taken for none: nothing is published until it can.
+/// An unreadable floor does not count as none: nothing is published until it is readable.
 #[test]
 fn nothing_is_published_while_a_floor_cannot_be_read() {
     let mut desk = Desk::new(all());

@@ -1,4 +1,5 @@
-//! Connections that go to the home of the channel for which they wait (`/n/`): which do, what of them goes along, and what bounds it.
+//! Connections that move to the home of the channel for which they wait (`/n/`): which ones do,
+//! what moves along, and the limits.
 
 use throng_engine::id::{ConnId, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind};
@@ -17,13 +18,13 @@ fn two(channels: Channels) -> Settings {
     settings(2, Channels { mercure: true, nchan: true, ..channels })
 }
 
-/// A channel whose home is this shard; the desk's own is the first.
+/// A channel whose home is this shard; the desk's own shard is the first.
 fn channel_of(desk: &Desk, home: u16) -> String {
     let homes = |name: &String| desk.host.shard.home(&format!("pubsub.localhost/{name}")) == ShardId(home);
     (0..).map(|number| format!("c{number}")).find(homes).expect("one of many")
 }
 
-/// Where a request takes its connection, if it goes.
+/// The shard to which a request moves its connection, if it does.
 fn goes(desk: &mut Desk, conn: ConnId, request: &str) -> Option<(ShardId, Box<Moved>)> {
     let effects = desk.host.turn(Input::Received { conn, bytes: request.as_bytes() });
     effects.into_iter().find_map(|effect| match effect {
@@ -71,7 +72,7 @@ fn who_waits_long_for_one_channel_goes_and_others_stay() {
     }
 }
 
-/// A request that came in parts goes as a whole, behind the answer to the one before.
+/// A request that arrived in parts moves as a whole, after the answer to the one before.
 #[test]
 fn what_has_come_before_is_answered_first() {
     let mut desk = Desk::of(two(open()));
@@ -110,7 +111,8 @@ fn follows(node: &str, from: u16, waiting: u32, request: &str) -> Box<Moved> {
     })
 }
 
-/// What a connection that has come over is told, and for what the shard where it was is told to keep others, if it is.
+/// The output for a moved connection, and the channel for which its former shard is told to keep
+/// others, if any.
 fn arrives(desk: &mut Desk, slot: u32, moved: Box<Moved>) -> (ConnId, Heard, Option<String>) {
     let conn = ConnId { slot, generation: 1 };
     let effects = desk.host.turn(Input::Arrived { conn, moved });
@@ -134,7 +136,8 @@ fn who_has_come_waits_and_does_not_go_again() {
     assert_eq!(goes(&mut desk, conn, &get(&format!("/n/{far}?wait=55"), "")), None, "once is enough");
 }
 
-/// A channel's home takes some of those who wait for it; and no more in all than twice what the other shard has, and some.
+/// A channel's home takes some of its waiting clients; in all at most twice as many as the other
+/// shard has, plus some.
 #[test]
 fn a_home_says_when_it_takes_no_more() {
     let mut desk = Desk::of(two(open()));
@@ -153,7 +156,7 @@ fn a_home_says_when_it_takes_no_more() {
     assert_eq!((first, stays[first].as_deref()), (4_096 + 2 * 25 + 1, Some("")), "of no channel");
 }
 
-/// Connections of an address without a session are bounded wherever they go.
+/// Connections of an address without a session are limited wherever they move.
 #[test]
 fn an_address_brings_no_more_than_it_may_have() {
     let mut settings = two(open());
@@ -190,7 +193,7 @@ fn who_finds_no_room_waits_where_it_is() {
     // Nor does another one try, for a while.
     let other = desk.connect();
     assert_eq!(goes(&mut desk, other, &get(&format!("/n/{}", far.replace('c', "d")), EVENTS)).map(|(to, _)| to), None);
-    // One that has gone meanwhile is nobody's.
+    // A connection that was closed meanwhile is dropped.
     let gone = desk.connect();
     desk.host.turn(Input::Closed { conn: gone });
     assert!(desk.host.turn(Input::Stayed { conn: gone, moved }).is_empty());

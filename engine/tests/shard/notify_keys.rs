@@ -1,4 +1,5 @@
-//! Items with keys (`/n/`): of each key only the last one matters. It replaces the one before, in the history and for who is behind.
+//! Items with keys (`/n/`): only the last one of each key matters. It replaces the previous one, in
+//! the history and for slow subscribers.
 
 use throng_engine::io::Input;
 use throng_engine::limits::{NOTIFY_BATCH_ITEMS_MAX, NOTIFY_KEY_BYTES_MAX};
@@ -14,7 +15,7 @@ fn with(key: &str) -> String {
     format!("Content-Type: text/plain\r\nItem-Key: {key}\r\n")
 }
 
-/// What is kept behind a place: the data of items, and whether some are said to be missing.
+/// The stored items after a position: their data, and whether some are reported missing.
 fn behind(desk: &mut Desk, after: u64) -> (Vec<String>, bool) {
     let conn = desk.connect();
     let heard = desk.get(conn, &format!("a?after={after}"));
@@ -39,12 +40,12 @@ fn the_last_item_of_a_key_is_kept_and_no_gap_is_told() {
     let heard = desk.get(conn, "a");
     assert!(heard.body().contains("\"id\":\"4\",\"item\":\"key-x\",\"key\":\"x\",\"time\""), "{}", heard.text);
     assert_eq!(heard.text.matches("\"key\"").count(), 2);
-    // Who comes late, who has the first one, and who has all but the last.
+    // A late reader, one with the first item, and one with all but the last.
     for (after, expected) in [(0, &["y1", "no key", "x2"][..]), (1, &["y1", "no key", "x2"]), (3, &["x2"])] {
         assert_eq!(behind(&mut desk, after), (texts(expected), false), "{after}");
     }
     assert_eq!(rows(&desk), 7, "three items, their ids, and the directory");
-    // A hundred more take no more.
+    // A hundred more take no more room.
     (0..100).for_each(|_| drop(desk.publish_with("a", &with("y"), "y2")));
     assert_eq!((rows(&desk), behind(&mut desk, 2)), (7, (texts(&["no key", "x2", "y2"]), false)));
 }
@@ -59,7 +60,7 @@ fn what_was_lost_is_still_a_gap() {
     // 1 and 2 were pushed out, and the first x was replaced.
     assert_eq!(behind(&mut desk, 1), (texts(&["3", "y", "x"]), true));
     assert_eq!(behind(&mut desk, 2), (texts(&["3", "y", "x"]), false));
-    // With more keys than items are kept, that goes which was published the longest ago.
+    // With more keys than stored items, the least recently published one is dropped.
     for key in ["v", "w"] {
         desk.publish_with("a", &with(key), key);
     }
@@ -68,14 +69,15 @@ fn what_was_lost_is_still_a_gap() {
         ((texts(&["x", "v", "w"]), true), (texts(&["x", "v", "w"]), false))
     );
     assert_eq!(rows(&desk), 7);
-    // What is too old is lost as well.
+    // Expired items are lost as well.
     let conn = desk.connect();
     desk.wait(conn, 1_001);
     desk.publish_with("a", &with("w"), "w2");
     assert_eq!((behind(&mut desk, 6), behind(&mut desk, 8)), ((texts(&["w2"]), true), (texts(&["w2"]), false)));
 }
 
-/// Who takes nothing for a while has the last of each key then, each newer than what it has had, and nothing is missing.
+/// A subscriber that takes nothing for a while then receives the last of each key, each newer than
+/// those it had, and nothing is missing.
 #[test]
 fn who_is_slow_has_the_last_of_each_key() {
     let mut desk = Desk::new(open());
@@ -114,7 +116,7 @@ fn keys_of_a_batch_stand_in_its_lines() {
     let heard = desk.told(conn, "a", BATCH, body);
     assert!(heard.text.matches("\"key\":\"x\"").count() >= 1 && heard.text.contains("\"key\":\"7\""), "{}", heard.text);
     assert_eq!((rows(&desk), behind(&mut desk, 1).1), (5, false), "what is not the last of its key is not kept");
-    // More keys than are kept; and the last ones were there before.
+    // More keys than are stored; and the last ones existed before.
     for _ in 0..2 {
         let many: String = (0..20).map(|key| format!("{{\"k\":{key}}}\n")).collect();
         assert_eq!(desk.publish_with("a", BATCH, &many).status(), "200");
@@ -144,7 +146,7 @@ fn a_repetition_is_known_until_the_key_is_published_again() {
     }
 }
 
-/// By XMPP it is the item with this id: one replaces the other, whoever publishes.
+/// In XMPP it is the item with this id: one replaces the other, whoever publishes.
 #[test]
 fn by_xmpp_the_key_is_the_id() {
     let mut desk = Desk::new(open());
@@ -157,7 +159,7 @@ fn by_xmpp_the_key_is_the_id() {
     desk.publish_with("a", &with("x"), "x3");
     let said = words(&desk.host.ask(romeo, &pubsub(false, "<items node='a'/>")));
     assert!(said.matches("<item ").count() == 1 && said.contains("id='key-x'") && said.contains("x3"), "{said}");
-    // What is taken back is lost: nothing has replaced it.
+    // A retracted item is lost: nothing has replaced it.
     let admin = desk.user("admin");
     let said = words(&desk.host.ask(admin, &pubsub(true, "<retract node='a'><item id='key-x'/></retract>")));
     assert!(said.contains("type='result'"), "{said}");

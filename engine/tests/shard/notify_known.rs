@@ -1,4 +1,5 @@
-//! What the home of a channel remembers of it between publications: they read nothing, and are what they would be if they did.
+//! What the home of a channel remembers between publications: they need no reads, with the same
+//! results.
 
 use throng_engine::io::{Input, StorageState};
 use throng_engine::limits::KNOWN_IDS_MAX;
@@ -14,7 +15,7 @@ fn reads(desk: &Desk) -> u64 {
     desk.host.shard.counters().reads.get()
 }
 
-/// Publishes with a key, and tells how often the store was asked.
+/// Publishes with a key; returns the number of store queries, too.
 fn publishes(desk: &mut Desk, key: &str, body: &str) -> (Heard, u64) {
     let before = reads(desk);
     let heard = desk.publish_with("a", &format!("Idempotency-Key: {key}\r\n"), body);
@@ -39,7 +40,7 @@ fn the_first_publication_reads_and_others_seldom() {
         .collect();
     assert_eq!((asked[0], asked[1..36].iter().sum::<u64>()), (1, 0), "as long as it is known what gives way");
     assert!(asked.iter().sum::<u64>() <= 1 + 100 / 16 + 1, "{asked:?}");
-    // By its key one is known again that is kept, and no other one.
+    // A stored item is recognised by its key, and no other is.
     let (again, _) = publishes(&mut desk, "key100", "x");
     assert!(again.body().contains("\"id\":\"100\",\"repeated\":true"), "{}", again.text);
     let (gone, _) = publishes(&mut desk, "key80", "x");
@@ -66,7 +67,7 @@ fn of_a_channel_of_many_items_it_is_read_whether_a_key_was_used() {
     assert!(reads(&desk) <= before + 1);
 }
 
-/// What is answered to a publication with this number.
+/// The answer to a publication with this number.
 fn desk_said(number: usize) -> Heard {
     let mut other = Desk::new(open());
     let said = other.publish("a", "x");
@@ -90,7 +91,7 @@ fn on_a_full_disk_nothing_is_published_and_nothing_is_taken_for_published() {
     assert!(publishes(&mut desk, "two", "x").0.body().contains("\"id\":\"2\",\"repeated\":true"));
 }
 
-/// A desk at which a user has a channel of five items, each of which is gone after 100 s.
+/// A desk where a user has a channel of five items, each of which expires after 100 s.
 fn own(configured: &[(&str, &str)]) -> (Desk, throng_engine::id::ConnId) {
     let mut desk = Desk::new(open());
     let romeo = desk.user("romeo");
@@ -98,7 +99,8 @@ fn own(configured: &[(&str, &str)]) -> (Desk, throng_engine::id::ConnId) {
     (desk, romeo)
 }
 
-/// Whatever is done, a home that remembers writes and answers what one does that is made to forget before each publication.
+/// In any sequence, a home that remembers writes and answers the same as one that is made to forget
+/// before each publication.
 #[test]
 fn what_is_known_is_what_the_rows_say() {
     for (seed, configured) in

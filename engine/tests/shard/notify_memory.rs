@@ -1,4 +1,5 @@
-//! Channels that keep their items in memory: everybody is told what is told of others, and next to nothing is written.
+//! Channels with items in memory: clients see the same as for other channels, and next to nothing
+//! is written.
 
 use std::fmt::Write as _;
 
@@ -25,14 +26,14 @@ fn writes(desk: &Desk) -> u64 {
     desk.host.shard.counters().writes.get()
 }
 
-/// What a poll behind an item brings, and whether it says that some are missing.
+/// The items of a poll after a number, and whether it reports missing ones.
 fn behind(desk: &mut Desk, after: u64) -> (Vec<String>, bool) {
     let conn = desk.connect();
     let heard = desk.get(conn, &format!("a?after={after}&wait=0"));
     (heard.data().into_iter().map(str::to_owned).collect(), !heard.text.contains("\"gaps\":[]"))
 }
 
-/// All that publishers, subscribers by each way, and a user by XMPP hear of a channel.
+/// Everything that publishers, subscribers of each kind, and an XMPP user receive from a channel.
 fn script(channels: Channels) -> String {
     let mut desk = Desk::new(Channels { items_max: 5, nchan: true, wildcards: ["".into()].into(), ..channels });
     let mut told = String::new();
@@ -64,7 +65,7 @@ fn script(channels: Channels) -> String {
     write!(told, "{emptied:?} {:?} {:?}", behind(&mut desk, 2), desk.publish("a", "behind").text).unwrap();
     let conn = desk.connect();
     write!(told, "{:?}", desk.get(conn, "a")).unwrap();
-    // Deleted and made again.
+    // Deleted and created again.
     let admin = desk.user("admin");
     let delete = "<iq type='set' id='d' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
                   <delete node='a'/></pubsub></iq>";
@@ -96,7 +97,8 @@ fn of_a_thousand_publications_one_is_written() {
     assert_eq!(behind(&mut desk, 1_499), (vec!["1499".into(), "1500".into()], false));
 }
 
-/// Who comes back after a restart is told that items are missing, and is behind none of those that come.
+/// A client that returns after a restart learns that items are missing, and is not ahead of later
+/// ones.
 #[test]
 fn after_a_restart_there_is_a_gap_and_numbers_go_on() {
     let mut desk = Desk::new(in_memory());
@@ -123,7 +125,8 @@ fn after_a_restart_there_is_a_gap_and_numbers_go_on() {
     assert_eq!(behind(&mut desk, place), (vec!["5".into()], false));
 }
 
-/// Others take the room: who waits still has each item, who was away is told that some are missing.
+/// Others take the room: a waiting client receives each item, an absent one learns that some are
+/// missing.
 #[test]
 fn who_takes_the_room_of_others_leaves_them_a_gap() {
     let mut desk = Desk::new(Channels { in_memory_bytes: 100_000, items_max: 10, ..in_memory() });
@@ -141,8 +144,9 @@ fn who_takes_the_room_of_others_leaves_them_a_gap() {
     assert!(gap && items.len() < 10, "{items:?}");
 }
 
-/// Of a channel that alone would take more than half of the room the oldest items go. Others are as ever: who waits loses nothing, keys
-/// replace, what was published is known again, and numbers go on.
+/// If a channel alone would take more than half of the room, its oldest items are dropped.
+/// Everything else is as usual: waiting clients lose nothing, keys replace, repetitions are
+/// recognised, and numbers continue.
 #[test]
 fn of_a_channel_that_takes_half_of_the_room_the_oldest_items_go() {
     const BYTES: usize = 100_000;
@@ -172,12 +176,12 @@ fn of_a_channel_that_takes_half_of_the_room_the_oldest_items_go() {
         assert!(number == 1 || behind(&mut desk, 1).1 == (gone > 1), "who has missed one is told so");
     }
     assert!((10..16).contains(&least), "{least}: nearly half of the room");
-    // The node knows what it keeps, so it can be emptied.
+    // The node knows its stored items, so it can be emptied.
     let other = desk.connect();
     let fields = format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n");
     let emptied = desk.says(other, &format!("DELETE /pub/a HTTP/1.1\r\n{fields}\r\n"));
     assert_eq!((emptied.status(), behind(&mut desk, 0).0), ("200", vec![]), "{}", emptied.text);
-    // An item that replaces one before by its key.
+    // An item that replaces an earlier one by its key.
     for number in 0..40 {
         desk.publish_with(
             "k",
@@ -192,7 +196,7 @@ fn of_a_channel_that_takes_half_of_the_room_the_oldest_items_go() {
     assert!(last.len() >= 10 && heard.text.contains("\"gaps\":[]"), "{last:?}");
 }
 
-/// An item for which there is no room at all is told, and not kept.
+/// An item for which there is no room at all is delivered but not stored.
 #[test]
 fn what_is_too_much_for_all_is_not_kept() {
     let mut desk = Desk::new(Channels { in_memory_bytes: 4_000, ..in_memory() });
@@ -206,7 +210,8 @@ fn what_is_too_much_for_all_is_not_kept() {
     assert!(behind(&mut desk, 1).1);
 }
 
-/// A channel that was on disk before: what it had there is not told any more, and goes when the channel is emptied.
+/// A channel that was on disk before: its items there are no longer delivered, and are removed when
+/// the channel is emptied.
 #[test]
 fn a_channel_that_was_on_disk_begins_anew() {
     let mut desk = Desk::new(Channels { nchan: true, ..open() });
@@ -221,7 +226,7 @@ fn a_channel_that_was_on_disk_begins_anew() {
     assert_eq!(rows_on_disk(&desk), 1);
 }
 
-/// Whatever is written and asked: the answers are those of a store that has all of it.
+/// For any writes and queries: the answers are those of a store that has all of it.
 #[test]
 fn rows_in_memory_are_those_that_a_store_would_have() {
     let (actor, node) = ("pubsub.localhost/a", "a");
@@ -269,7 +274,7 @@ fn rows_in_memory_are_those_that_a_store_would_have() {
             let expected: Vec<_> = queries.iter().map(|query| disk.read(query)).collect();
             assert_eq!(memory.answers(asked, from_store), expected, "seed {seed}, {span:?}");
         }
-        // The store has the node at rest, and it is ahead.
+        // The store has the node at rest, and its number is ahead.
         let Found::Value(row) = at_rest.read(&rows::directory(actor)) else { panic!("a directory") };
         let there = Directory::decode(row.as_deref()).unwrap();
         assert!(there.last >= directory.last && there.get(node).unwrap().items == 0);
@@ -277,8 +282,8 @@ fn rows_in_memory_are_those_that_a_store_would_have() {
     }
 }
 
-/// A request is under way while others take the room: what it goes on with is what the store has, so that no number comes that those
-/// who have asked the store meanwhile take for an old one.
+/// A request is in progress while others take the room: it continues with the store's data, so that
+/// no number occurs that clients who have read the store meanwhile would take for an old one.
 #[test]
 fn what_was_pushed_out_meanwhile_is_what_the_store_has() {
     let (mut memory, mut at_rest) = (InMemory::default(), Disk::default());

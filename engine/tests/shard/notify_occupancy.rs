@@ -1,5 +1,5 @@
-//! Who subscribes to channels (`/n/`), on one shard: who is told of it and who is not, what they are told, and what one client can make of it
-//! for others.
+//! Subscribers of channels (`/n/`), on one shard: who is informed about them, what is reported, and
+//! how much one client can cause for others.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use throng_engine::web::policy::Channels;
 use crate::issuer::{NOW_S, Signer, access, name_of};
 use crate::notify_world::{Desk, Heard, KEY, TOKEN, frames_to, open, post, upgrade};
 
-/// Channels that tell who subscribes: those that begin with `own.` are for those with a token, others for everybody.
+/// Channels with occupancy reports: those that begin with `own.` require a token, others are open.
 pub(super) fn telling() -> Channels {
     Channels {
         private: Box::new(["own.".into()]),
@@ -23,18 +23,18 @@ pub(super) fn telling() -> Channels {
     }
 }
 
-/// The header of who may subscribe, from some time on for an hour.
+/// The header that permits subscribing, from a time on for an hour.
 pub(super) fn may(now_s: u64, more: &str) -> String {
     let token = Signer::Hs256.token(&format!("\"exp\":{},\"subscribe\":[\"own.*\"]{more}", now_s + 3_600));
     format!("Authorization: Bearer {token}\r\n")
 }
 
-/// The same of somebody with a name, who may know those of others.
+/// The same for a named client that may see the names of others.
 fn named(name: &str) -> String {
     may(NOW_S, &format!(",\"sub\":\"{name}\",\"presence\":[\"own.*\"]"))
 }
 
-/// What a stream of events, or of messages, says of who subscribes.
+/// The occupancy reports in a stream of events or messages.
 fn occupancy(heard: &Heard) -> Vec<&str> {
     let events = heard.text.split("event: occupancy\ndata: ").skip(1).filter_map(|rest| rest.split('\n').next());
     events.collect()
@@ -48,7 +48,7 @@ fn request(path: &str, fields: &str) -> String {
     format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-/// What is told of a channel to who asks.
+/// The answer to a request for a channel's occupancy.
 fn count(desk: &mut Desk, channel: &str, fields: &str) -> String {
     let conn = desk.connect();
     let heard = desk.says(conn, &request(&format!("{channel}?occupancy"), fields));
@@ -65,7 +65,7 @@ fn heard_by(desk: &mut Desk, hears: ConnId, input: Input<'_>) -> Heard {
     Heard::of(&desk.host.turn(input), hears)
 }
 
-/// What one connection hears while another one does something.
+/// What one connection receives while another one sends this.
 fn while_asked(desk: &mut Desk, hears: ConnId, conn: ConnId, text: &str) -> Heard {
     heard_by(desk, hears, Input::Received { conn, bytes: text.as_bytes() })
 }
@@ -80,7 +80,7 @@ fn how_many_subscribe_is_told_where_the_operator_says_so() {
     let socket = desk.connect();
     desk.host.turn(Input::Received { conn: socket, bytes: upgrade("a", KEY).as_bytes() });
     desk.wait(polls, 2);
-    // Who reads, publishes or asks that does not wait.
+    // A client that reads, publishes or asks without waiting.
     let reads = desk.connect();
     desk.get(reads, "a");
     assert_eq!(count(&mut desk, "a", ""), alone("a", 3));
@@ -115,12 +115,12 @@ fn names_are_those_of_tokens_and_told_to_whom_a_token_grants_it() {
         ",\"sub\":\"romeo\"".to_owned(),
         ",\"sub\":\"a \\\"b\\\"\"".to_owned(),
         format!(",\"sub\":\"{}\"", &long[1..]),
-        // These have no name, and count.
+        // These have no name, but count.
         String::new(),
         ",\"sub\":\"\"".to_owned(),
     ] {
         last = desk.connect();
-        // What everybody reads may be asked for along with it: nobody is named there.
+        // Open channels may be requested along with it: nobody is named there.
         assert_eq!(desk.stream(last, "own.a,open", &may(NOW_S, &claims)).status(), "200", "{claims}");
     }
     for claims in [",\"sub\":17", ",\"sub\":\"line\\nend\"", &format!(",\"sub\":\"{long}\"")] {
@@ -147,7 +147,7 @@ fn names_are_those_of_tokens_and_told_to_whom_a_token_grants_it() {
         let stream = desk.says(conn, &request("own.a?occupancy=1", &event(&fields)));
         assert_eq!(stream.status(), status, "{fields}: {}", stream.text);
     }
-    // Who may know it need not be granted to read the items.
+    // A client that may see occupancy need not be permitted to read the items.
     let only = Signer::Hs256.token(&format!("\"exp\":{},\"presence\":[\"own.a\"]", NOW_S + 60));
     let only = format!("Authorization: Bearer {only}\r\n");
     assert!(count(&mut desk, "own.a", &only).contains("\"subscribers\":6"));
@@ -164,19 +164,20 @@ fn joins_and_leaves_are_events_without_ids() {
     let state =
         "{\"channel\":\"own.a\",\"subscribers\":1,\"who\":[{\"name\":\"romeo\",\"connections\":1}],\"more\":false}";
     assert_eq!(occupancy(&first), [state], "{}", first.text);
-    // Who does not ask is told nothing of it.
+    // A client that does not request reports gets none.
     let quiet = desk.connect();
     let mut joined = while_asked(&mut desk, romeo, quiet, &request("own.a", &event(&named("juliet"))));
     joined.text += &desk.wait(romeo, 2).text;
     let change = "{\"channel\":\"own.a\",\"subscribers\":2,\"joined\":[\"juliet\"],\"left\":[]}";
     assert_eq!(occupancy(&joined), [change]);
-    // By WebSocket it comes with where to go on. A second connection of a name changes the number.
+    // By WebSocket the report includes the position. A second connection with the same name changes
+    // the number.
     let again = desk.connect();
     let bytes = upgrade("own.a?occupancy=1", &format!("{KEY}{}", named("romeo")));
     let (mut frames, _) = desk.sends(again, bytes.as_bytes());
     frames.extend(frames_to(&desk.passes(2), again).0);
     frames.retain(|frame| frame.contains("occupancy"));
-    // How it was before, at once; and then that it is there itself.
+    // First the state before, and then that it has joined itself.
     let who = "\"who\":[{\"name\":\"juliet\",\"connections\":1},{\"name\":\"romeo\",\"connections\":1}],\"more\":false";
     let message = "{\"items\":[],\"gaps\":[],\"after\":\"0\",\"occupancy\":{\"channel\":\"own.a\",\"subscribers\":";
     assert_eq!(frames, [format!("{message}2,{who}}}}}"), format!("{message}3,\"joined\":[],\"left\":[]}}}}")]);
@@ -186,7 +187,8 @@ fn joins_and_leaves_are_events_without_ids() {
     let mut left = heard_by(&mut desk, romeo, Input::Closed { conn: again });
     left.text += &desk.wait(romeo, 2).text;
     assert_eq!(occupancy(&left), ["{\"channel\":\"own.a\",\"subscribers\":1,\"joined\":[],\"left\":[]}"]);
-    // An item comes with its id as ever, and who comes back with the last id has missed nothing.
+    // An item arrives with its id as usual, and a client that returns with the last id has missed
+    // nothing.
     let other = desk.connect();
     let item = while_asked(&mut desk, romeo, other, &post("own.a", &bearer_of_operator(), "x"));
     assert!(item.text.starts_with("id: 1\ndata: {\"channel\":\"own.a\""), "{}", item.text);
@@ -198,7 +200,7 @@ fn bearer_of_operator() -> String {
     format!("Authorization: Bearer {}\r\n", TOKEN)
 }
 
-/// A channel of several, each with an event of its own.
+/// Several channels, each with an event of its own.
 #[test]
 fn each_channel_of_a_subscription_is_told_of() {
     let mut desk = Desk::new(telling());
@@ -211,7 +213,8 @@ fn each_channel_of_a_subscription_is_told_of() {
     assert_eq!(told, [alone("a", 1), alone("b", 1)], "{}", heard.text);
 }
 
-/// A poll that is answered and renewed has neither left nor joined, on the same connection or another one; who does not come back is gone.
+/// A poll that is answered and renewed has neither left nor joined, on the same connection or
+/// another one; a client that does not return has left.
 #[test]
 fn polls_that_are_renewed_stay() {
     let mut desk = Desk::new(telling());
@@ -222,7 +225,8 @@ fn polls_that_are_renewed_stay() {
     desk.says(owner, &request("own.a?occupancy=1", &event(&named("romeo"))));
     let (mut all, mut of_names) = (Heard::default(), Heard::default());
     for round in 0..20 {
-        // Two who poll: one on its connection, one on a new one each time and from another network.
+        // Two polling clients: one on its connection, one on a new one each time and from another
+        // network.
         let (one, two) = (desk.connect(), desk.connect_from([192, 0, 2, 9]));
         assert_eq!(desk.get(one, "a?wait=55"), Heard::default());
         desk.says(two, &request("own.a?wait=55", &name));
@@ -248,7 +252,8 @@ fn polls_that_are_renewed_stay() {
     assert!(count(&mut desk, "own.a", &name).contains("\"subscribers\":1,\"who\":[{\"name\":\"romeo\""));
 }
 
-/// However often one client comes and goes, others are told once a second at the most, and homes as well.
+/// However often one client comes and goes, others are informed at most once per second, and so are
+/// homes.
 #[test]
 fn who_comes_and_goes_costs_others_one_message_a_second() {
     let mut desk = Desk::new(telling());
@@ -273,7 +278,7 @@ fn who_comes_and_goes_costs_others_one_message_a_second() {
     assert_eq!(joins, 500);
     assert!(told <= seconds + 1, "{told} messages in {seconds} seconds");
     let letters = desk.host.shard.counters().letters_own.get() - letters;
-    // Each second: a report, what the home says, and going on.
+    // Each second: a report, the home's answer, and a continuation.
     assert!(letters <= others + 4 * (seconds as u64 + 2), "{letters} letters");
     let last = desk.wait(hears, 2);
     let last = occupancy(&last).last().map(|told| (*told).to_owned());
@@ -281,7 +286,8 @@ fn who_comes_and_goes_costs_others_one_message_a_second() {
     assert_eq!(count(&mut desk, "a", ""), alone("a", 1));
 }
 
-/// A crowd that comes at once is told in shares, each once or twice, and not each of each.
+/// A crowd that arrives at once is reported in portions, each once or twice, not every client to
+/// every other.
 #[test]
 fn a_crowd_is_no_storm() {
     let mut desk = Desk::new(telling());
@@ -300,7 +306,7 @@ fn a_crowd_is_no_storm() {
     assert_eq!(count(&mut desk, "a", ""), alone("a", crowd as u32 + 1));
 }
 
-/// Of so many names nobody is told the comings and goings, and of still more only some are named.
+/// Beyond a number of names changes are not reported, and beyond a larger one only some are named.
 #[test]
 fn names_are_bounded_and_the_number_is_not() {
     let mut desk = Desk::new(telling());
@@ -327,7 +333,7 @@ fn names_are_bounded_and_the_number_is_not() {
     let asked = count(&mut desk, "own.a", &named("a"));
     assert_eq!(asked.matches("\"name\"").count(), NOTIFY_WHO_MAX);
     assert!(asked.contains(&format!("\"subscribers\":{},", NOTIFY_WHO_MAX + 5)) && asked.ends_with("],\"more\":true}"));
-    // Those who stay are told again as soon as they can be.
+    // The remaining clients are reported again as soon as possible.
     for conn in &all[10..] {
         desk.host.turn(Input::Closed { conn: *conn });
     }
@@ -337,7 +343,7 @@ fn names_are_bounded_and_the_number_is_not() {
     assert!(last.contains("\"subscribers\":11,") && last.ends_with("\"more\":false}"), "{last}");
 }
 
-/// Who takes nothing is told nothing more, and then how it is.
+/// A client that takes nothing gets no more reports, and then the current state.
 #[test]
 fn a_slow_subscriber_is_told_how_it_is_when_it_reads() {
     let mut desk = Desk::new(telling());
@@ -368,7 +374,8 @@ fn a_slow_subscriber_is_told_how_it_is_when_it_reads() {
     assert!(told[0].contains("\"subscribers\":21,\"who\":[") && told[0].matches("\"name\"").count() == 21);
 }
 
-/// Of one address so many at most are expected back, and others are gone with their answer.
+/// At most this many clients of one address are expected to return; others have left with their
+/// answer.
 #[test]
 fn an_address_is_expected_back_so_often() {
     let mut desk = Desk::new(Channels { waiting_max: 5, ..telling() });
@@ -394,7 +401,7 @@ fn an_address_is_expected_back_so_often() {
     assert_eq!(count(&mut desk, "b", ""), alone("b", 1));
 }
 
-/// Where it is not told there are no letters of it, and nothing is kept.
+/// Without occupancy reports there are no letters about it, and no state.
 #[test]
 fn without_the_option_it_costs_nothing() {
     let run = |channels: Channels| {

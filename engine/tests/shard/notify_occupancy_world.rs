@@ -1,5 +1,5 @@
-//! Who subscribes to channels (`/n/`), on several shards in a world with delays, losses and crashes: all who are told know in the end who is
-//! there, and asking says the same.
+//! Subscribers of channels (`/n/`), on several shards in a world with delays, losses and crashes:
+//! in the end all reports show who is present, and a query returns the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use throng_sim::world::{Occurrence, Pace, Plant, World};
 use crate::notify_occupancy::{may, telling};
 use crate::notify_world::{KEY, first_frame, settings, upgrade};
 
-/// Seconds since 1970 when the world begins.
+/// Start of the world, seconds since the Unix epoch.
 const NOW_S: u64 = 1_767_225_600;
 const CHANNEL: &str = "own.a";
 
-/// A subscriber who wants to know who the others are.
+/// A subscriber that wants to know the others.
 #[derive(Debug)]
 struct Hearer {
     socket: SocketId,
@@ -23,7 +23,7 @@ struct Hearer {
     read: usize,
     subscribers: u64,
     names: BTreeSet<String>,
-    /// When each message came, microseconds.
+    /// The time of arrival of each message, microseconds.
     told_us: Vec<u64>,
     more: bool,
 }
@@ -116,7 +116,7 @@ impl Stage {
         }
     }
 
-    /// What is told to who asks.
+    /// The answer to a query.
     fn asks(&mut self) -> String {
         let socket = self.world.connect();
         let fields = self.fields("asks");
@@ -126,7 +126,7 @@ impl Stage {
         for _ in 0..100 {
             self.run(200);
             let text = self.asked.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
-            // A letter was lost: it is asked again by who is told so.
+            // A letter was lost: the client repeats the query.
             if text.ends_with("}\n") || text.contains(" 503 ") {
                 self.world.finish(socket);
                 let text = text.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
@@ -136,7 +136,7 @@ impl Stage {
         panic!("no answer");
     }
 
-    /// All who are told know who is there, and who asks is told the same.
+    /// All reports show who is present, and a query returns the same.
     fn expect(&mut self, seed: u64) {
         let mut there: BTreeSet<String> = (0..self.hearers.len()).map(|number| format!("hearer{number}")).collect();
         let others = self.others.iter().filter(|(_, sockets)| !sockets.is_empty());
@@ -192,14 +192,14 @@ impl Hearer {
         });
     }
 
-    /// Most messages that came in a second.
+    /// The maximum number of messages in one second.
     fn most(&self) -> usize {
         let within = |from: &u64| self.told_us.iter().filter(|at| (*from..from + 1_000_000).contains(at)).count();
         self.told_us.iter().map(within).max().unwrap_or_default()
     }
 }
 
-/// Comings and goings of named subscribers at random shards.
+/// Named subscribers come and go at random shards.
 fn traffic(stage: &mut Stage, seed: u64, rounds: u64) {
     for round in 0..rounds {
         let name = format!("name{}", (seed * 7 + round * 5) % 11);
@@ -217,13 +217,13 @@ fn all_shards_know_who_subscribes_at_any() {
         let mut stage = Stage::new(seed, 1 + (seed % 4) as u16);
         (0..5).for_each(|number| stage.hears(number % 2 == 0));
         traffic(&mut stage, seed, 40);
-        // Some hear of it later.
+        // Some subscribe to reports later.
         (0..2).for_each(|number| stage.hears(number % 2 == 0));
         traffic(&mut stage, seed, 10);
         stage.run(4_000);
         stage.expect(seed);
         for hearer in &stage.hearers {
-            // The network may bring two together, and the first one comes when it asks.
+            // The network may join two, and the first one is the answer to the request.
             assert!(hearer.most() <= 3, "seed {seed}: {:?}", hearer.told_us);
             assert!(hearer.told_us.len() > 3, "seed {seed}");
         }
@@ -247,7 +247,7 @@ fn lost_letters_matter_until_the_next_round() {
             }
         }
         stage.world.plant = None;
-        // Reports of each shard, and then what its home says to it.
+        // Reports from each shard, and then the home's answer.
         stage.run(2 * u64::from(NOTIFY_RENEW_S) * 1_000 + 5_000);
         stage.expect(seed);
     }
@@ -263,7 +263,7 @@ fn a_crash_leaves_nobody_behind() {
         stage.run(1_000);
         stage.hearers.clear();
         stage.others.clear();
-        // All were cut off; some come back.
+        // All were disconnected; some return.
         (0..3).for_each(|number| stage.hears(number % 2 == 1));
         traffic(&mut stage, seed + 1, 10);
         stage.run(4_000);

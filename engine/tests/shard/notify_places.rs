@@ -1,5 +1,5 @@
-//! The place from which somebody goes on behind a gap: by every transport and in the words of every protocol the same, and told, so that a
-//! gap is told once and nothing is lost behind it.
+//! The position from which a client continues after a gap: the same for every transport and
+//! protocol, and sent to the client, so that a gap is reported once and nothing is lost after it.
 
 use serde_json::{Value, json};
 use throng_engine::id::ConnId;
@@ -11,7 +11,7 @@ use throng_sim::host::said as words;
 
 use crate::notify_world::{Desk, KEY, bytes_to, first_frame, frames, open, post, settings, upgrade};
 
-/// A way in which somebody reads the channel `a`, with the words by which it hears that items are missing.
+/// A way to read the channel `a`, with its report of missing items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Poll,
@@ -37,11 +37,11 @@ pub(super) const ALL: [By; 9] = [
     By::NchanSocket,
 ];
 
-/// A client that knows where it stands, and what it has heard.
+/// A client that knows its position and what it has received.
 pub(super) struct Client {
     by: By,
     pub(super) conn: ConnId,
-    /// Where it goes on, as the server has told it; of Centrifugo's protocol the number.
+    /// Its position, as sent by the server; for Centrifugo's protocol the number.
     pub(super) place: String,
     epoch: String,
     pub(super) heard: String,
@@ -51,12 +51,12 @@ pub(super) fn all() -> Channels {
     Channels { mercure: true, centrifugo: true, nchan: true, ..open() }
 }
 
-/// The last of what stands between these.
+/// The last text between these.
 fn last<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     text.rsplit_once(before)?.1.split(behind).next()
 }
 
-/// The place in the last frame: an object's, or that of an item with a binary head.
+/// The position in the last frame: that of an object, or of an item with a binary head.
 fn place_in_frames(bytes: &[u8]) -> Option<String> {
     let mut rest = match bytes.starts_with(b"HTTP") {
         true => &bytes[bytes.windows(4).position(|at| at == b"\r\n\r\n")? + 4..],
@@ -78,7 +78,7 @@ fn place_in_frames(bytes: &[u8]) -> Option<String> {
 }
 
 impl Client {
-    /// One that stands behind the item of this number.
+    /// A client positioned after the item with this number.
     pub(super) fn at(desk: &mut Desk, by: By, number: u64) -> Client {
         let place = match by {
             By::Mercure => place::write(("a", number), std::iter::empty()),
@@ -88,7 +88,7 @@ impl Client {
         let conn = desk.connect();
         let mut one = Client { by, conn, place, epoch: String::new(), heard: String::new() };
         if by == By::Centrifugo {
-            // The stream of the channel, as all know it.
+            // The stream of the channel, which all know.
             one.comes(desk);
             one.heard.clear();
             one.place = number.to_string();
@@ -97,7 +97,7 @@ impl Client {
         one
     }
 
-    /// It comes, or comes back.
+    /// The client connects, or reconnects.
     pub(super) fn comes(&mut self, desk: &mut Desk) {
         self.conn = desk.connect();
         let place = &self.place;
@@ -140,7 +140,7 @@ impl Client {
         self.hears(&bytes);
     }
 
-    /// It reads what it is sent as clients of its kind do: the last place is that which counts.
+    /// Reads its output like a client of its kind: the last position counts.
     pub(super) fn hears(&mut self, bytes: &[u8]) {
         let text = match self.by {
             By::Socket | By::Binary | By::Centrifugo | By::NchanSocket => frames(bytes).join("\n"),
@@ -150,7 +150,7 @@ impl Client {
             By::Poll | By::Socket => last(&text, "\"after\":\"", "\"").map(str::to_owned),
             By::Binary => place_in_frames(bytes),
             By::Events | By::Mercure | By::NchanEvents | By::NchanSocket => {
-                // A line that counts is followed by an empty one (HTML 9.2.6).
+                // A complete line is followed by an empty one (HTML 9.2.6).
                 let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
                 last(&format!("\n{whole}\n"), "\nid: ", "\n").map(str::to_owned)
             }
@@ -172,13 +172,13 @@ impl Client {
         self.heard += &text;
     }
 
-    /// It goes, and forgets what it has heard.
+    /// The client disconnects and forgets what it has received.
     pub(super) fn goes(&mut self, desk: &mut Desk) {
         desk.host.turn(Input::Closed { conn: self.conn });
         self.heard.clear();
     }
 
-    /// Whether it has heard that items are missing, as far as its protocol has a word for that.
+    /// Whether it has received a report of missing items, as far as its protocol has one.
     pub(super) fn knows_of_a_gap(&self) -> bool {
         let word = match self.by {
             By::Poll | By::Socket | By::Binary => "\"gaps\":[\"a\"]",
@@ -186,7 +186,7 @@ impl Client {
             By::Mercure => "Last-Event-ID: earliest",
             By::Centrifugo => "\"recovered\":false",
             By::NchanEvents => ": messages are missing here\n",
-            // Clients of Nchan begin with what is kept.
+            // Nchan clients start with the stored messages.
             By::NchanPoll | By::NchanSocket => "",
         };
         self.heard.contains(word)
@@ -208,8 +208,9 @@ pub(super) fn deletes_node(desk: &mut Desk, node: &str) {
     assert!(deleted.contains("type='result'"), "{deleted}");
 }
 
-/// A channel is deleted and made anew while somebody is away: its place is one that the channel has not come to yet. What is told behind the
-/// gap has a place of the new channel, so that items are not taken for those of the old one when there are as many.
+/// A channel is deleted and created anew while a client is absent: its position is one that the
+/// channel has not reached yet. What follows the gap has a position of the new channel, so that
+/// items are not taken for old ones when there are as many.
 #[test]
 fn a_place_of_a_deleted_channel_is_not_kept() {
     for by in ALL {
@@ -237,7 +238,8 @@ fn a_place_of_a_deleted_channel_is_not_kept() {
     }
 }
 
-/// Of what was missed nothing is kept: the place is behind all of it, so that the gap is told once.
+/// Nothing of the missed items is stored: the position is after all of them, so that the gap is
+/// reported once.
 #[test]
 fn a_gap_behind_which_nothing_is_kept_is_told_once() {
     for by in ALL {
@@ -261,7 +263,8 @@ fn a_gap_behind_which_nothing_is_kept_is_told_once() {
     }
 }
 
-/// Who reads so slowly that items are not kept any more hears that some are missing, by every protocol.
+/// A client that reads so slowly that items are no longer stored learns that some are missing, by
+/// every protocol.
 #[test]
 fn a_slow_reader_hears_that_items_are_missing() {
     for by in ALL.into_iter().filter(|by| !matches!(by, By::Poll | By::NchanPoll)) {
@@ -296,7 +299,7 @@ fn a_slow_reader_hears_that_items_are_missing() {
         };
         assert!(is_told, "{by:?}, {} bytes", got.len());
         assert_eq!(ends, by == By::NchanSocket, "{by:?}");
-        // It comes back from where it was, and is not sent away again.
+        // It returns to its position and is not sent away again.
         desk.host.prompt = true;
         client.goes(&mut desk);
         client.comes(&mut desk);

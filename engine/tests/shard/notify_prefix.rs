@@ -1,4 +1,5 @@
-//! Subscriptions to prefixes (`/n/news.*`) on one shard: what comes and from where it goes on, and that nobody is told what it may not read.
+//! Subscriptions to prefixes (`/n/news.*`) on one shard: what arrives, from where a client
+//! continues, and that nobody receives what it may not read.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ fn any() -> Channels {
     Channels { wildcards: Box::new(["".into()]), ..open() }
 }
 
-/// Channels that begin with `own.` are for those with a token, all others for everybody.
+/// Channels that begin with `own.` require a token, all others are open.
 fn mixed() -> Channels {
     Channels { private: Box::new(["own.".into()]), access: Some(Arc::new(access())), ..any() }
 }
@@ -22,7 +23,7 @@ fn bearer(claims: &str) -> String {
     format!("Authorization: Bearer {}\r\n", minute(claims))
 }
 
-/// The place in an answer, or the last one in events.
+/// The position in an answer, or the last one in events.
 fn after(text: &str) -> &str {
     let place =
         text.rsplit("\"after\":\"").next().filter(|_| text.contains("\"after\"")).and_then(|at| at.split('"').next());
@@ -30,7 +31,7 @@ fn after(text: &str) -> &str {
     place.or_else(id).expect("a place")
 }
 
-/// `own.` by the operator's token.
+/// Publishes below `own.` with the operator's token.
 fn publish_own(desk: &mut Desk, channel: &str, body: &str) {
     let shown = format!("Authorization: Bearer {}\r\n", crate::notify_world::TOKEN);
     assert_eq!(desk.publish_with(channel, &shown, body).status(), "200");
@@ -48,7 +49,7 @@ fn items_of_all_channels_that_begin_so_come_by_each_way() {
     let place: Vec<_> = after(&began.text).split(',').collect();
     assert!(began.text.ends_with("\n\n") && place[0] == "0" && place[1] == after(&begins) && place[2] == "0");
     assert_eq!(desk.get(poll, "news.*?wait=55"), Heard::default());
-    // Others are not among them, whatever they begin with.
+    // Other names are not included, whatever they begin with.
     for other in ["news", "newsletter.a", "News.a", "x.news.a"] {
         assert_eq!(frames_to(&desk.published(other, "", "no").1, socket).0, Vec::<String>::new(), "{other}");
     }
@@ -59,10 +60,10 @@ fn items_of_all_channels_that_begin_so_come_by_each_way() {
     assert!(event.text.starts_with(&format!("id: 0,{},0\ndata: {{\"channel\":\"news.new\"", after(message))));
     let answer = Heard::of(&effects, poll);
     assert_eq!((answer.status(), answer.data(), after(answer.body())), ("200", vec!["first"], after(message)));
-    // One who asks for channels as well has their items as before.
+    // A client that also requests channels receives their items as before.
     let event = desk.told(events, "x", "", "of x");
     assert!(event.text.starts_with(&format!("id: 1,{},0\ndata: {{\"channel\":\"x\"", after(message))));
-    // By XMPP it is the same.
+    // The same by XMPP.
     let user = desk.user("romeo");
     desk.makes(user, "news.xmpp", &[("pubsub#access_model", "open")]);
     let publish = pubsub(true, "<publish node='news.xmpp'><item><x xmlns='y'/></item></publish>");
@@ -86,7 +87,7 @@ fn who_comes_back_goes_on_where_it_was() {
     assert_eq!(data(&said_again), ["a2", "c1", "b2"], "also of a channel that was made meanwhile");
     assert!(said_again.iter().all(|message| message.contains("\"gaps\":[]")));
     assert_eq!(data(&desk.messages(conn, "p.a", "a3")), ["a3"], "and from there to what is new");
-    // By each way, from each place.
+    // In each way, from each position.
     let poll = desk.connect();
     let answer = desk.get(poll, &format!("p.*?after={}&wait=55", after(&said[0])));
     assert_eq!((answer.status(), answer.data()), ("200", vec!["a1", "b1", "a2", "c1", "b2", "a3"]));
@@ -104,7 +105,7 @@ fn what_was_replaced_by_its_key_is_no_gap_and_what_is_not_kept_is_one() {
     let resumed = |desk: &mut Desk, place: &str| desk.subscribe(&format!("p.*?after={place}"), KEY).1;
     let (_, said) = desk.subscribe("p.*", KEY);
     let begin = after(&said[0]).to_owned();
-    // Keys of two channels are two.
+    // The same key in two channels is two keys.
     for (channel, body) in [("p.a", "1"), ("p.b", "2"), ("p.a", "3"), ("p.b", "4")] {
         desk.publish_with(channel, "Item-Key: k\r\nContent-Type: text/plain\r\n", body);
     }
@@ -116,7 +117,7 @@ fn what_was_replaced_by_its_key_is_no_gap_and_what_is_not_kept_is_one() {
     let said = resumed(&mut desk, &place);
     assert_eq!(data(&said), ["c1", "c2"]);
     assert!(said.concat().contains("\"gaps\":[\"p.*\"]"), "{said:?}");
-    // A live channel keeps nothing.
+    // A live channel stores nothing.
     let user = desk.user("romeo");
     let live = [("pubsub#access_model", "open"), ("pubsub#publish_model", "open"), ("pubsub#persist_items", "0")];
     desk.makes(user, "p.live", &live);
@@ -132,7 +133,7 @@ fn a_place_that_is_not_known_is_a_gap_and_it_goes_on_from_now() {
     let (conn, said) = desk.subscribe("p.*", KEY);
     let place = after(&said[0]).to_owned();
     desk.host.turn(Input::Closed { conn });
-    // More has come than a feed knows.
+    // More items than a feed remembers.
     (0..NOTIFY_FEED_ITEMS_MAX + 5).for_each(|number| drop(desk.publish("p.a", &number.to_string())));
     let (_, said) = desk.subscribe(&format!("p.*?after={place}"), KEY);
     assert!(said.concat().contains("\"gaps\":[\"p.*\"]"));
@@ -250,7 +251,8 @@ fn nobody_is_told_of_channels_that_it_may_not_read() {
         assert_eq!(frames_to(&effects, conn).0, Vec::<String>::new());
     }
     assert_eq!(data(&desk.messages(all, "p.a", "open")), ["open"]);
-    // Neither behind a place. What was open when it was published and is not any more is not read either.
+    // Nor after a position. Items that were open when published and no longer are cannot be read
+    // either.
     desk.makes(user, "p.turns", &[("pubsub#access_model", "open")]);
     let item = "<publish node='p.turns'><item><x xmlns='y'>once open</x></item></publish>";
     assert!(!desk.host.ask(user, &pubsub(true, item)).is_empty());
@@ -297,7 +299,8 @@ fn a_token_has_to_grant_the_whole_prefix() {
         assert_eq!(status, "200", "{path} by {claims}");
         told.push(conn);
     }
-    // A token for less than the whole is as none where not all is private, and a wrong one is none.
+    // A token for less than the whole prefix counts as none if not all of it is private, and a
+    // wrong one is invalid.
     let (part, status) = ask(&mut desk, "*", ",\"subscribe\":[\"own.*\"]");
     assert_eq!(status, "200");
     let conn = desk.connect();
@@ -313,7 +316,7 @@ fn a_token_has_to_grant_the_whole_prefix() {
         assert!(Heard::of(&effects, conn).text.contains("secret"));
     }
     assert_eq!(Heard::of(&effects, part).text, "");
-    // It is over with its token.
+    // It ends with its token.
     let ended = desk.wait(part, 70);
     assert!(ended.ends && ended.text.contains("event: expired"));
 }

@@ -1,4 +1,4 @@
-//! What subscriptions to prefixes can make a shard do: each bound.
+//! What subscriptions to prefixes can cost a shard: each limit.
 
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{
@@ -13,7 +13,7 @@ fn any() -> Channels {
     Channels { wildcards: Box::new(["".into()]), ..open() }
 }
 
-/// However often an address asks for a prefix, it is one; others are not held up.
+/// However often an address requests a prefix, it counts once; others are not delayed.
 #[test]
 fn an_address_waits_for_so_many_prefixes() {
     let mut desk = Desk::new(any());
@@ -31,7 +31,7 @@ fn an_address_waits_for_so_many_prefixes() {
     assert_eq!(desk.stream(one_more, "p0.*", "").status(), "200");
     let other = desk.connect_from([192, 0, 2, 2]);
     assert_eq!(desk.stream(other, "q.*", "").status(), "200");
-    // Who goes makes room.
+    // Disconnecting makes room.
     waiting.drain(..2).for_each(|conn| drop(desk.host.turn(Input::Closed { conn })));
     let again = desk.connect();
     desk.host.turn(Input::Closed { conn: one_more });
@@ -47,7 +47,7 @@ fn an_address_waits_for_so_many_prefixes() {
     assert_eq!(desk.host.shard.counters().notify_channels.get(), 0);
 }
 
-/// Somebody asks for one prefix after another: what nobody waits for makes room.
+/// A client requests one prefix after another: an unused one makes room.
 #[test]
 fn prefixes_that_were_asked_for_once_do_not_stay() {
     let mut desk = Desk::new(any());
@@ -69,7 +69,8 @@ fn prefixes_that_were_asked_for_once_do_not_stay() {
     assert_eq!(desk.host.shard.counters().notify_channels.get(), 0, "homes hear soon that nobody waits");
 }
 
-/// A prefix is told of very much, and has a place at each shard, so a request for some counts for many.
+/// A prefix covers very many items and has a position at each shard, so a request for some counts
+/// as many.
 #[test]
 fn a_request_counts_by_its_places() {
     let mut desk = Desk::of(settings(32, Channels { waiting_max: 5, ..any() }));
@@ -87,7 +88,7 @@ fn a_request_counts_by_its_places() {
     );
 }
 
-/// Whatever is subscribed to, an item is one letter for each prefix that its name has, and there are few.
+/// Whatever the subscriptions, an item causes one letter per matching prefix, and these are few.
 #[test]
 fn an_item_is_told_to_few_feeds() {
     let mut desk = Desk::new(any());
@@ -99,7 +100,7 @@ fn an_item_is_told_to_few_feeds() {
             assert_eq!(desk.stream(*conns.last().unwrap(), &format!("{}*", &name[..2 * parts]), "").status(), "200");
         }
     }
-    // Prefixes that nothing begins with cost an item nothing.
+    // Prefixes that match nothing cost an item nothing.
     for number in 0..200 {
         let conn = desk.connect_from([10, 0, (number / 10) as u8, 1]);
         assert_eq!(desk.stream(conn, &format!("b{number}.*"), "").status(), "200");
@@ -113,7 +114,7 @@ fn an_item_is_told_to_few_feeds() {
     assert_eq!(desk.stream(conn, &format!("{}*", &name[..2 * (NOTIFY_PREFIX_PARTS_MAX + 1)]), "").status(), "400");
 }
 
-/// Whoever publishes is charged for those who wait by prefix as for others.
+/// The publisher is charged for clients waiting by prefix as for others.
 #[test]
 fn who_publishes_to_many_by_prefix_pays_for_each() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..any() });
@@ -125,7 +126,8 @@ fn who_publishes_to_many_by_prefix_pays_for_each() {
     assert_eq!(desk.publish("p.a", "x").status(), "429", "two hundred publications' worth");
 }
 
-/// One address that waits for all channels makes publications dearer, and does not stop them.
+/// One address that waits for all channels makes publications more expensive, but does not stop
+/// them.
 #[test]
 fn one_address_does_not_stop_publishers_by_a_prefix() {
     let mut desk = Desk::new(Channels { publications_s: Channels::default().publications_s, ..any() });
@@ -140,7 +142,8 @@ fn one_address_does_not_stop_publishers_by_a_prefix() {
     }
 }
 
-/// Who takes nothing costs what it would at one channel, and has all that is kept when it reads again; a gap says what is not.
+/// A client that takes nothing costs as much as at one channel, and receives all stored items when
+/// it reads again; a gap reports the others.
 #[test]
 fn a_slow_subscriber_costs_no_memory_and_misses_nothing_unsaid() {
     for format in ["", "?format=binary"] {
@@ -157,7 +160,7 @@ fn a_slow_subscriber_costs_no_memory_and_misses_nothing_unsaid() {
     }
 }
 
-/// The server stops, and clients go: nothing is left.
+/// The server stops, and clients leave: nothing remains.
 #[test]
 fn a_stop_and_connections_that_vanish_leave_nothing() {
     let mut desk = Desk::new(any());

@@ -1,5 +1,6 @@
-//! Pages that are told of items while they are closed (RFC 8030), at `/n/` of one shard: who may register, who is told of what, what a
-//! registration ends by, and what one address, one page and one push service can make the server do.
+//! Web Push (RFC 8030) to closed pages, at `/n/` of one shard: who may register, who receives which
+//! items, what ends a registration, and how much one address, one page and one push service can
+//! cost the server.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ fn channels() -> Channels {
     Channels { push: Some(Arc::new(push())), ..open() }
 }
 
-/// What a browser has subscribed to.
+/// A browser's subscription.
 pub(super) fn subscription(host: &str, number: u32) -> String {
     let keys = format!("{{\"p256dh\":\"{KEY}\",\"auth\":\"BTBZMqHH6r4Tts7J_aSIgg\"}}");
     format!("{{\"endpoint\":\"https://{host}/p/{number}\",\"expirationTime\":null,\"keys\":{keys}}}")
@@ -47,7 +48,7 @@ fn json(heard: &Heard) -> Value {
     serde_json::from_str(heard.body()).unwrap_or_else(|_| panic!("{}", heard.text))
 }
 
-/// A push, and what its outcome is reported by.
+/// A push, and the token under which its outcome is reported.
 type Pushed = (u64, WebPush);
 
 fn pushes(effects: Vec<Effect>) -> Vec<Pushed> {
@@ -71,7 +72,7 @@ impl Desk {
         self.says(conn, &(head + body))
     }
 
-    /// A page registers; by what it is known.
+    /// A page registers; returns the registration's id.
     fn registers(&mut self, channel: &str, number: u32) -> String {
         let heard = self.put(&format!("{channel}?push"), "", &subscription("push.example", number));
         assert_eq!(heard.status(), "200", "{}", heard.text);
@@ -83,7 +84,7 @@ impl Desk {
         self.says(conn, &format!("DELETE /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
-    /// Something is published; whom that wakes at once.
+    /// Publishes an item; returns the immediate pushes.
     fn wakes(&mut self, channel: &str, fields: &str, body: &str) -> Vec<Pushed> {
         let fields = format!("Content-Type: text/plain\r\n{fields}");
         pushes(self.published(channel, &fields, body).1)
@@ -106,7 +107,7 @@ impl Desk {
         .map(|counter| counter.get())
     }
 
-    /// Rows of registrations, and of how many there are.
+    /// Number of rows with registrations and their counts.
     fn rows(&self, channel: &str) -> usize {
         let node = format!("pubsub.localhost/{channel}");
         self.host.disk.rows_of(Table::Nodes, &node).filter(|(sort, _)| matches!(sort.first(), Some(9 | 10))).count()
@@ -135,7 +136,7 @@ fn a_page_that_has_registered_is_told_of_each_item_until_it_does_not_want_that_a
     assert_eq!((&told["channel"], &told["id"], &told["data"]), (&"a".into(), &"1".into(), &"one".into()));
     assert_eq!(told.get("more"), None);
     desk.comes_of(&pushed, PushOutcome::Sent);
-    // To register again is to renew it.
+    // Registering again renews it.
     assert_eq!((desk.registers("a", 1), desk.rows("a")), (id.clone(), 3));
     assert_eq!(desk.unregisters(&format!("a?push={id}")).status(), "204");
     assert_eq!((desk.rows("a"), desk.unregisters(&format!("a?push={id}")).status()), (0, "204"));
@@ -191,7 +192,7 @@ fn a_page_that_listens_is_told_nothing() {
         desk.comes_of(&told, PushOutcome::Sent);
         desk.passes(40);
         let told = desk.wakes("a", "", "x");
-        // A poll was answered by the first item: who is answered does not listen.
+        // A poll was answered by the first item: an answered poll does not listen.
         assert_eq!(told.len(), if at == 2 { 2 } else { 1 }, "it is told so still");
         desk.comes_of(&told, PushOutcome::Sent);
         desk.host.turn(Input::Closed { conn });
@@ -225,7 +226,7 @@ fn an_item_with_a_key_has_a_topic_by_which_later_pushes_replace_it() {
     assert!(topics[0] == topics[1] && topics[1] != topics[2]);
 }
 
-/// RFC 8291 4: a push service need not take more than 4,096 bytes.
+/// RFC 8291 4: a push service need not accept more than 4,096 bytes.
 #[test]
 fn what_does_not_fit_into_a_push_is_read_from_the_channel() {
     let mut desk = Desk::new(channels());
@@ -237,7 +238,7 @@ fn what_does_not_fit_into_a_push_is_read_from_the_channel() {
     desk.passes(10);
     let told = desk.wakes("a", "", &"x".repeat(32_000));
     assert_eq!(content(&told[0].1), serde_json::json!({ "channel": "a", "id": "2" }));
-    // Also of what XMPP publishes with an id that is as long as one can be.
+    // Also for an item published by XMPP with an id of maximum length.
     desk.comes_of(&told, PushOutcome::Sent);
     desk.passes(10);
     let admin = desk.user("admin");
@@ -263,7 +264,7 @@ fn a_registration_ends_with_its_subscription_its_time_and_its_node() {
     desk.comes_of(&told[2..], PushOutcome::Sent);
     assert_eq!(desk.counts(), [3, 1, 1, 0, 1]);
     assert_eq!(desk.rows("a"), 4, "what has failed stays");
-    // One has a time of its own, and is over already when it comes.
+    // One has its own expiry and has already expired on arrival.
     let at = |ms: u64| subscription("push.example", 9).replace("null", &ms.to_string());
     let heard = desk.put("a?push", "", &at((NOW_S + 3_600) * 1_000));
     assert_eq!(json(&heard)["until"], "2023-11-14T23:13:20Z");
@@ -290,7 +291,7 @@ fn registrations_are_there_after_a_restart() {
     let mut desk = desk.restarts(channels());
     assert_eq!(desk.wakes("a", "", "x").len(), 1);
     assert!(desk.wakes("b", "", "x").is_empty());
-    // Where nobody was found nothing is read again, until somebody registers.
+    // Once no registrations are found they are not read again, until somebody registers.
     let reads = |desk: &mut Desk| {
         let (_, effects) = desk.published("b", "Content-Type: text/plain\r\n", "x");
         let of_pages = |query: &Query| matches!(query, Query::Range { from, .. } if from.first() == Some(&9));
@@ -311,7 +312,7 @@ fn there_are_no_pushes_unless_the_operator_wants_them() {
     assert_eq!(desk.get(conn, "?push-key").status(), "404");
     assert_eq!(desk.put("a?push", "", &subscription("push.example", 1)).status(), "404");
     assert_eq!(desk.unregisters("a?push=AAAAAAAAAAAAAAAAAAAAAA").status(), "404");
-    // What was registered before waits until they are turned on again, and does no harm.
+    // Earlier registrations wait until push is enabled again, and do no harm.
     let mut desk = Desk::new(channels());
     let id = desk.registers("a", 1);
     let mut desk = desk.restarts(open());
@@ -320,7 +321,7 @@ fn there_are_no_pushes_unless_the_operator_wants_them() {
     assert_eq!(desk.get(conn, &format!("a?wait=0&after=0&push={id}")).status(), "200");
     let mut desk = desk.restarts(channels());
     assert_eq!(desk.wakes("a", "", "x").len(), 1);
-    // Nor is anybody asked whom the operator has struck off the list.
+    // Nor is a push service used that the operator has removed from the list.
     let services = Box::new([".others.example".into()]);
     let mut desk = desk.restarts(Channels { push: Some(Arc::new(Push { services, ..push() })), ..open() });
     assert!(desk.wakes("a", "", "x").is_empty());
@@ -389,11 +390,11 @@ fn who_may_subscribe_may_register_for_as_long_as_the_token_says() {
     let told = desk.wakes("own.a", &publishes, "x");
     assert_eq!(told.len(), 1);
     desk.comes_of(&told, PushOutcome::Sent);
-    // The token is over, and the registration is not.
+    // The token has expired, the registration has not.
     desk.host.now.pass_wall(3_600_000_000);
     desk.passes(10);
     assert_eq!(desk.wakes("own.a", &publishes, "x").len(), 1);
-    // Whoever has the id may end it without a token, and nobody else: it cannot be guessed.
+    // The id suffices to end it without a token, and is required: it cannot be guessed.
     assert_eq!(desk.unregisters("own.a?push=AAAAAAAAAAAAAAAAAAAAAA").status(), "204");
     assert_eq!(desk.rows("own.a"), 3);
     assert_eq!(desk.unregisters(&format!("own.a?push={id}")).status(), "204");
@@ -407,7 +408,7 @@ fn a_token_that_is_taken_back_ends_what_was_registered_by_it() {
     for (turned, left) in [
         (Channels { access: Some(Arc::new(Access { revoked: ["one".into()].into(), ..access() })), ..private() }, 0),
         (Channels { access: Some(Arc::new(Access { keys: Default::default(), ..access() })), ..private() }, 0),
-        // Nothing is told for now, and nothing goes, if the operator has taken the keys away.
+        // Without the operator's keys nothing is pushed for now, and nothing is removed.
         (Channels { access: None, ..private() }, 3),
     ] {
         let mut desk = Desk::new(private());
@@ -422,7 +423,7 @@ fn a_token_that_is_taken_back_ends_what_was_registered_by_it() {
     let mut desk = desk.restarts(Channels { private: Box::default(), prefixes: Box::default(), ..private() });
     assert!(desk.wakes("own.a", &publishes, "x").is_empty());
     assert_eq!(desk.rows("own.a"), 3);
-    // What was open to everybody is not any more: who has registered without a token is not told.
+    // A channel is no longer open: a page registered without a token is not notified.
     let mut desk = Desk::new(channels());
     desk.registers("own.a", 1);
     let mut desk = desk.restarts(private());
@@ -501,12 +502,12 @@ fn a_push_service_that_does_not_answer_holds_up_no_other_channel_and_is_given_up
     let heard = desk.put("b?push", "", &subscription("eu.others.example", 1));
     assert_eq!(heard.status(), "200");
     assert_eq!(desk.wakes("b", "", "x").len(), 1, "another service is asked");
-    // As soon as some are taken, the round goes on where it was.
+    // As soon as some are accepted, the round continues.
     desk.comes_of(&told[..50], PushOutcome::Sent);
     let more = pushes(desk.passes(1));
     assert_eq!(more.len(), 50);
     assert!(more.iter().all(|(_, push)| told.iter().all(|(_, before)| before.endpoint != push.endpoint)));
-    // And it comes to an end.
+    // And it ends.
     desk.passes(NOTIFY_PUSH_PATIENCE_MS / 1_000 + 1);
     assert_eq!(desk.counts()[3], 44);
     desk.comes_of(&told[50..], PushOutcome::Failed);
@@ -522,7 +523,7 @@ fn who_publishes_is_charged_for_those_who_are_woken() {
         desk.put_from(conn, "a?push", "", &subscription("push.example", number));
         desk.passes(1);
     }
-    // How many there are is known when the first round is over.
+    // The number of registrations is known when the first round is over.
     let told = desk.wakes("a", "", "x");
     assert_eq!(told.len(), 160);
     desk.comes_of(&told, PushOutcome::Sent);
@@ -531,8 +532,8 @@ fn who_publishes_is_charged_for_those_who_are_woken() {
     while desk.publish("a", "x").status() == "200" {
         published += 1;
     }
-    // Ten seconds' worth may come at once, and each counts as one. The first one begins a round, and the second one is told by the next
-    // round: each of these counts as ten more.
+    // Ten seconds' worth are permitted at once, and each counts as one. The first one begins a
+    // round, and the next round delivers the second one: each of these counts as ten more.
     assert_eq!(published, 201 - 2 * 10);
 }
 
@@ -566,7 +567,8 @@ fn registrations_at_silent_channels_end_by_the_sweep() {
     desk.host.turn(Input::Storage(StorageState::Ok));
     assert_eq!(ends(&mut desk), Reply::Done(150));
     assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [3, 3, 3], "the others hold still");
-    // So do those go of which the token was taken back, and nothing that the operator has only closed.
+    // Registrations with a revoked token are also removed, and none that the operator has merely
+    // closed.
     let closed = Channels { prefixes: Box::default(), access: None, push: None, ..private() };
     desk.turn_channels_to(closed);
     assert_eq!((ends(&mut desk), desk.rows("own.a")), (Reply::Done(0), 3));
@@ -579,7 +581,7 @@ fn registrations_at_silent_channels_end_by_the_sweep() {
     assert_eq!((ends(&mut desk), desk.counts()[4]), (Reply::Done(0), 153));
 }
 
-/// What cannot be read of them neither goes nor keeps the others.
+/// Unreadable ones are neither removed nor retain the others.
 #[test]
 fn a_sweep_passes_what_it_cannot_read() {
     let mut desk = Desk::new(channels());
@@ -601,7 +603,8 @@ fn a_registration_that_cannot_be_read_tells_nobody() {
     assert_eq!(desk.wakes("a", "", "x").len(), 1);
 }
 
-/// Requests that wait at a channel are counted by network (of IPv6 a /64), and none of them takes a place that is the operator's.
+/// Waiting requests are counted by network (a /64 of IPv6), and none of them takes a place reserved
+/// for the operator.
 #[test]
 fn registrations_leave_room_for_other_networks_and_for_the_operator() {
     let one: Vec<IpAddr> = (0..150).map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n).into()).collect();

@@ -1,5 +1,5 @@
-//! Pages that are told of items while they are closed, on several shards in a world with delays and crashes: what was registered is told,
-//! and a page that listens at any shard is not.
+//! Web Push to closed pages on several shards in a world with delays and crashes: registered pages
+//! receive items, and a page that listens at any shard does not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Stage {
         Stage(world)
     }
 
-    /// What a connection is answered.
+    /// The response on a connection.
     fn ask(&mut self, request: &str) -> (SocketId, String) {
         let socket = self.0.connect();
         self.0.write(socket, request.as_bytes());
@@ -40,7 +40,7 @@ impl Stage {
         (socket, heard)
     }
 
-    /// A page registers; its id.
+    /// A page registers; returns its id.
     fn register(&mut self, channel: &str, page: u32) -> String {
         let body = subscription("push.example", page);
         let length = body.len();
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// The pages that are told of an item of each channel, with the channels' numbers.
+    /// The pages that receive an item of each channel, with the channels' numbers.
     fn told(&mut self) -> BTreeSet<(usize, u32)> {
         self.0.pushes.clear();
         CHANNELS.into_iter().for_each(|channel| self.publish(channel));

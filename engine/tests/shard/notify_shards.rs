@@ -1,5 +1,5 @@
-//! Channels of notifications (`/n/`) on several shards in a world with delays, losses and crashes: each item once and in order for who
-//! comes back with the place where it was.
+//! Notification channels (`/n/`) on several shards in a world with delays, losses and crashes: each
+//! item once and in order for a client that returns with its position.
 
 use serde_json::{Value, json};
 use throng_engine::id::ShardId;
@@ -12,7 +12,7 @@ use throng_sim::world::{Occurrence, Pace, Plant, Service, World};
 
 use crate::notify_world::{KEY, first_frame, open, post, settings, upgrade};
 
-/// How a subscriber is told.
+/// A subscriber's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Events,
@@ -35,18 +35,18 @@ impl By {
     }
 }
 
-/// A subscriber that connects anew whenever it has lost its connection.
+/// A subscriber that reconnects whenever it has lost its connection.
 #[derive(Debug)]
 struct Reader {
     socket: SocketId,
     heard: Vec<u8>,
-    /// Bytes of `heard` that are whole events or messages.
+    /// Number of bytes of `heard` in complete events or messages.
     read: usize,
     last: Option<String>,
     got: Vec<String>,
     gaps: usize,
     by: By,
-    /// What it asks for.
+    /// The requested path.
     path: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl Stage {
         Stage { world, readers: Vec::new(), publisher }
     }
 
-    /// One who wants all that is kept.
+    /// A reader of all stored items.
     fn reader(&mut self, by: By) {
         let all = match by {
             By::Updates => "earliest",
@@ -87,7 +87,7 @@ impl Stage {
         self.reader_from(by, Some(all.into()));
     }
 
-    /// One who has been there, or wants what comes from now on.
+    /// A returning reader, or one that wants new items only.
     fn reader_from(&mut self, by: By, last: Option<String>) {
         self.reader_of(by, CHANNELS, last);
     }
@@ -168,7 +168,7 @@ impl Stage {
         }
     }
 
-    /// Publishes until it is known that it was: a key makes that one item.
+    /// Publishes until it is confirmed: a key makes repetitions one item.
     fn publish(&mut self, channel: &str, body: &str) {
         loop {
             let (socket, heard) = (self.world.connect(), String::new());
@@ -188,7 +188,8 @@ impl Stage {
         }
     }
 
-    /// Letters get lost while thirty items are published at each channel, and none in the time in which watched channels are renewed.
+    /// Letters are lost while thirty items are published at each channel, and none while watched
+    /// channels are renewed.
     fn loses_letters(&mut self) {
         self.world.plant = Some(Plant::LostBatch);
         for number in 0..30 {
@@ -209,9 +210,10 @@ impl Stage {
 }
 
 impl Reader {
-    /// Takes whole events, messages or answers off what has come. Whether the next question is due.
+    /// Takes complete events, messages or answers from the input. Returns whether the next request
+    /// is due.
     fn take(&mut self) -> bool {
-        // Nobody has said whether it may. What has come may end with any line of the head.
+        // Permission is not decided yet. The data may end at any line of the head.
         if self.heard.starts_with(b"HTTP/1.1 503") {
             let is_whole = is_whole(&self.heard);
             if is_whole {
@@ -286,7 +288,7 @@ impl Reader {
         self.heard = heard;
     }
 
-    /// Whether a ping was among them.
+    /// Returns whether there was a ping.
     fn pushes(&mut self) -> bool {
         let heard = std::mem::take(&mut self.heard);
         let mut pinged = false;
@@ -360,14 +362,14 @@ impl Reader {
     }
 }
 
-/// Whether all of a response with a length has come.
+/// Whether a response with a length has arrived completely.
 fn is_whole(heard: &[u8]) -> bool {
     let Some((head, body)) = std::str::from_utf8(heard).unwrap().split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
     body.len() >= length.parse().unwrap()
 }
 
-/// A client of Centrifugo's protocol connects, and goes on at all channels.
+/// A client of Centrifugo's protocol connects and continues at all channels.
 fn connect(places: &str) -> Vec<u8> {
     let places: Value = serde_json::from_str(places).unwrap();
     let mut lines = json!({"id": 1, "connect": {}}).to_string();
@@ -400,7 +402,7 @@ fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
             }
-            // Some come later, and have all from the beginning.
+            // Some start later and receive everything from the beginning.
             if number == 5 {
                 (0..3).for_each(|reader| stage.reader(By::turn(reader)));
             }
@@ -419,7 +421,7 @@ fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
             }
-            // In the middle of a publication that is repeated by its key.
+            // In the middle of a publication that is repeated with its key.
             let socket = stage.world.connect();
             let body = format!("a{}", number + 1);
             if number + 1 < 20 {
@@ -435,7 +437,8 @@ fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
     }
 }
 
-/// Items that are kept in memory go with the process. Nobody who has missed some is left without being told, and none comes twice.
+/// Items in memory are lost with the process. Every client that has missed some learns of it, and
+/// no item arrives twice.
 #[test]
 fn a_crash_leaves_no_gap_untold_where_items_are_kept_in_memory() {
     for seed in 0..12 {
@@ -463,14 +466,15 @@ fn a_crash_leaves_no_gap_untold_where_items_are_kept_in_memory() {
                 assert!(got.last() == Some(&19), "seed {seed}, reader {at}, channel {channel}: {got:?}");
                 missed += 20 - got.len();
             }
-            // Nchan's protocol has no word for it.
+            // Nchan's protocol cannot report it.
             let is_told = reader.gaps > 0 || matches!(reader.by, By::Single | By::Told);
             assert!(missed == 0 || is_told, "seed {seed}, reader {at} has missed {missed}");
         }
     }
 }
 
-/// Who was told where it begins has all that comes from then on, whatever happens before the first item.
+/// A client that has received its starting position gets all later items, whatever happens before
+/// the first one.
 #[test]
 fn who_has_begun_misses_nothing_though_nothing_has_come() {
     for seed in 0..6 {
@@ -490,7 +494,7 @@ fn who_has_begun_misses_nothing_though_nothing_has_come() {
     }
 }
 
-/// What a service allows for three seconds each, and does not answer one time of ten.
+/// An external service permits three seconds at a time, and fails to answer one time in ten.
 #[test]
 fn who_is_asked_about_again_and_again_has_each_item_once() {
     for seed in 0..8 {
@@ -513,7 +517,8 @@ fn who_is_asked_about_again_and_again_has_each_item_once() {
     }
 }
 
-/// Who waits for one channel goes to its home, and loses nothing on the way, nor when the process ends or letters get lost.
+/// A client that waits for one channel moves to its home and loses nothing on the way, nor when the
+/// process ends or letters are lost.
 #[test]
 fn who_waits_for_one_channel_is_told_at_its_home() {
     let (ways, names) =
@@ -559,7 +564,7 @@ fn who_waits_for_one_channel_is_told_at_its_home() {
     }
 }
 
-/// Of a crowd some go to the channel's home, and the others stay for all shards to tell.
+/// Of a crowd some move to the channel's home; the others stay and are notified by all shards.
 #[test]
 fn a_crowd_stays_at_all_shards() {
     for seed in 0..4 {
@@ -600,7 +605,7 @@ fn lost_letters_are_made_good() {
     assert_eq!(seen, 8);
 }
 
-/// Those who wait for all channels at once, two by each way that knows prefixes.
+/// Clients that wait for all channels at once, two for each protocol with prefixes.
 fn by_prefix(stage: &mut Stage) {
     [By::Events, By::Messages, By::Polls].repeat(2).into_iter().for_each(|by| stage.reader_of(by, "*", None));
     ["*", "%7Bx%7D"].into_iter().for_each(|selector| stage.reader_of(By::Updates, selector, None));
@@ -612,12 +617,12 @@ fn who_waits_for_a_prefix_has_each_item_of_all_shards_once_and_in_order() {
     for seed in 0..12 {
         let mut stage = Stage::new(400 + seed, 1 + (seed % 4) as u16);
         by_prefix(&mut stage);
-        // Each channel is made while they wait.
+        // Each channel is created while they wait.
         for number in 0..12 {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
             }
-            // Some lose their connections, and come back with their places.
+            // Some lose their connections and return with their positions.
             let again = (seed as usize + number) % stage.readers.len();
             let socket = stage.readers[again].socket;
             if stage.readers[again].last.is_some() && number % 2 == 0 {
@@ -640,8 +645,9 @@ fn lost_letters_of_a_prefix_are_made_good() {
     }
 }
 
-/// What feeds know goes with a crash: who comes back behind one is told so, and from then on has everything again. Nothing is missing
-/// without a gap, nothing comes twice, and nothing out of order.
+/// A crash clears the feeds: a client that returns is informed, and from then on receives
+/// everything again. Nothing is missing without a gap, nothing arrives twice, and nothing out of
+/// order.
 #[test]
 fn a_crash_is_a_gap_to_who_waits_for_a_prefix_and_nothing_comes_twice() {
     let mut missing = 0;
@@ -672,7 +678,7 @@ fn a_crash_is_a_gap_to_who_waits_for_a_prefix_and_nothing_comes_twice() {
     assert!(missing > 0, "no crash has cost anything");
 }
 
-/// A poll that does not wait has its answer as soon as its home has said what there is, however late that is.
+/// A poll without waiting is answered as soon as the home reports the items, however late.
 #[test]
 fn a_poll_that_does_not_wait_ends_with_its_home_s_answer() {
     let letters_us = 3_000_000;
@@ -685,7 +691,8 @@ fn a_poll_that_does_not_wait_ends_with_its_home_s_answer() {
         let asked_us = world.now_us();
         world.write(socket, format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         let mut heard = String::new();
-        // The question and its answer are letters, unless the channel is of this connection's shard.
+        // The query and its answer are letters, unless the channel belongs to this connection's
+        // shard.
         while !heard.ends_with("\r\n\r\n") {
             let late_us = world.now_us() - asked_us;
             assert!(late_us < 2 * letters_us + 1_000_000, "{path} after {late_us} us: {heard}");

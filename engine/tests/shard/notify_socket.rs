@@ -1,4 +1,5 @@
-//! Subscriptions to channels (`/n/`) over WebSocket (RFC 6455): the handshake, what comes, and what may be sent.
+//! Subscriptions to channels (`/n/`) over WebSocket (RFC 6455): the handshake, the output, and what
+//! clients may send.
 
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::NOTIFY_HEARTBEAT_S;
@@ -43,7 +44,7 @@ fn what_is_wrong_with_a_handshake_is_refused_rfc6455_4_2_1() {
         assert_eq!(status(upgrade(path, KEY)), expected, "{path}");
     }
     assert_eq!(status(upgrade("a", KEY).replace("HTTP/1.1", "HTTP/1.0")), "426");
-    // What does not ask for one gets none (RFC 9110 7.8).
+    // A request without an upgrade gets none (RFC 9110 7.8).
     assert_eq!(status(upgrade("a", KEY).replace("Connection: Upgrade\r\n", "")), "204");
     assert_eq!(status(upgrade("a", KEY).replace("Upgrade: websocket", "Upgrade: h2c")), "204");
     assert_eq!(status(upgrade("a", KEY)), "101");
@@ -84,7 +85,8 @@ fn items_come_as_messages_and_go_on_where_they_were() {
     assert!(desk.subscribe("a?after=3", KEY).1.is_empty());
 }
 
-/// Who loses the connection before the first item has missed nothing: it comes back to the place that it was told at once.
+/// A client that loses its connection before the first item has missed nothing: it returns to the
+/// position that it received at once.
 #[test]
 fn who_begins_now_is_told_where_that_is() {
     let mut desk = Desk::new(open());
@@ -98,7 +100,7 @@ fn who_begins_now_is_told_where_that_is() {
     let (_, said) = desk.subscribe(&format!("a,b?after={after}"), KEY);
     assert_eq!(data(&said), ["new", "new"]);
     assert!(said.iter().all(|message| message.contains("\"gaps\":[],")) && said[1].ends_with("\"after\":\"3,2\"}"));
-    // Who brings a place along knows it.
+    // A client that brings a position already knows it.
     assert!(desk.subscribe("a,b?after=3,2", KEY).1.is_empty());
 }
 
@@ -185,7 +187,7 @@ fn control_frames_are_answered_in_pieces_too_rfc6455_5_5() {
 fn nothing_is_published_over_it_rfc6455_7_4_1() {
     let mut desk = Desk::new(open());
     let unmasked = b"\x89\x00".to_vec();
-    // The beginnings of frames: that they are wrong is said before all of them is there.
+    // Truncated frames: errors are reported before the frame is complete.
     let huge = [&[0x81, 0xff][..], &(1_u64 << 40).to_be_bytes(), &[0; 4]].concat();
     let huge_ping = [&[0x89, 0xfe][..], &200_u16.to_be_bytes(), &[0; 4]].concat();
     for (bytes, code) in [
@@ -217,7 +219,7 @@ fn nothing_is_published_over_it_rfc6455_7_4_1() {
     assert_eq!((counters.notify_waiting.get(), counters.websockets.get()), (0, 0));
 }
 
-/// As events: what a slow subscriber does not take is not kept for it.
+/// Like events: items that a slow subscriber does not take are not queued for it.
 #[test]
 fn a_slow_subscriber_costs_what_one_read_costs() {
     let mut desk = Desk::new(Channels { items_max: 150, ..open() });
@@ -228,7 +230,8 @@ fn a_slow_subscriber_costs_what_one_read_costs() {
     assert_eq!(numbers, (0..90).collect::<Vec<_>>(), "each once, in order");
 }
 
-/// Who does not read the answers to its pings is not read from; and who takes nothing at all is cut off.
+/// A client that does not read the answers to its pings is not read from; and one that takes
+/// nothing at all is disconnected.
 #[test]
 fn a_flood_of_pings_waits_with_who_sends_it() {
     let mut desk = Desk::new(open());
@@ -246,7 +249,7 @@ fn a_flood_of_pings_waits_with_who_sends_it() {
     let waiting = desk.host.shard.counters().outbound_bytes.get();
     let soft = settings(1, open()).outbound_bytes_soft as u64;
     assert!(paused && waiting <= soft + 2 * 127, "{waiting} bytes wait");
-    // What had come before it was paused is kept, and is answered when it reads.
+    // Data received before the pause is kept, and answered when the client reads.
     let mut goes_on = false;
     for _ in 0..50 {
         let effects = desk.host.sent(conn);

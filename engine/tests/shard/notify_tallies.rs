@@ -1,11 +1,11 @@
-//! What operators are shown of channels is what a script of clients has done, to the figure.
+//! The operator's figures about channels match the actions of a script of clients exactly.
 
 use throng_engine::io::Input;
 use throng_engine::web::policy::Channels;
 
 use crate::notify_world::{Desk, KEY, TOKEN, open};
 
-/// Figures by their names, as they stand now.
+/// The current figures with these names.
 fn figures<const N: usize>(desk: &Desk, names: [&str; N]) -> [u64; N] {
     use throng_engine::counters::Counted as _;
     let list = desk.host.shard.counters().list();
@@ -29,18 +29,19 @@ fn who_waits_is_counted_by_the_way_in_which_they_do() {
     desk.passes(2);
     assert_eq!(figures(&desk, WAITING), [7, 2, 2, 3, 3]);
 
-    // Each of the six at `a` is told of the first, and then the two polls are gone: four are told of the other three.
+    // Each of the six at `a` receives the first item, and then the two polls are gone: four receive
+    // the other three.
     for body in ["1", "2", "3", "4"] {
         assert_eq!(desk.publish("a", body).status(), "200");
     }
     assert_eq!(figures(&desk, TOLD), [4, 6 + 3 * 4, 0, 0]);
     desk.passes(2);
     assert_eq!(figures(&desk, WAITING), [5, 0, 2, 3, 3]);
-    // A batch is its items; what is repeated is none; nobody waits for it.
+    // A batch counts as its items; a repetition counts as none; nobody waits for it.
     let batch = "Content-Type: application/x-ndjson\r\nIdempotency-Key: k\r\n";
     (0..2).for_each(|_| assert_eq!(desk.publish_with("d", batch, "1\n2\n3\n").status(), "200"));
     assert_eq!(figures(&desk, TOLD), [7, 18, 0, 0]);
-    // Of `a` three items are kept: who has had none misses the first.
+    // Three items of `a` are stored: a client without any misses the first.
     let late = desk.connect();
     assert_eq!(desk.get(late, "a?after=0").data().len(), 3);
     assert_eq!(figures(&desk, TOLD), [7, 21, 0, 0], "who asks for all that is kept misses nothing");
@@ -61,7 +62,8 @@ fn what_is_refused_is_counted_once_for_what_it_wanted() {
     let mut desk = Desk::new(Channels { prefixes: Box::new(["a".into()]), publish_open: false, ..open() });
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     let large = "x".repeat(40_000);
-    // To publish: without the token, at no channel, with a key that is none, too much, and too much in chunks.
+    // To publish: without the token, at no channel, with an invalid key, too much, and too much in
+    // chunks.
     assert_eq!(desk.publish("a", "x").status(), "401");
     assert_eq!(desk.publish_with("b", &token, "x").status(), "404");
     assert_eq!(desk.publish_with("a", &format!("{token}Idempotency-Key: a b\r\n"), "x").status(), "400");
@@ -73,7 +75,8 @@ fn what_is_refused_is_counted_once_for_what_it_wanted() {
     let conn = desk.connect();
     assert_eq!(desk.says(conn, &chunked).status(), "413");
     assert_eq!(figures(&desk, REFUSED), [6, 0, 0]);
-    // To read: a place that is none, no channel, an old version of WebSocket, who subscribes where that is not told.
+    // To read: an invalid position, no channel, an old version of WebSocket, and occupancy where it
+    // is not reported.
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?after=x").status(), "400");
     assert_eq!(desk.get(conn, "b").status(), "404");
@@ -84,7 +87,7 @@ fn what_is_refused_is_counted_once_for_what_it_wanted() {
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?occupancy").status(), "403");
     assert_eq!(figures(&desk, REFUSED), [6, 4, 0]);
-    // A node of a user that is not open refuses both, and its home says so.
+    // A user's node that is not open refuses both, and its home reports that.
     let user = desk.user("romeo");
     desk.makes(user, "a-own", &[("pubsub#access_model", "whitelist")]);
     assert_eq!(desk.stream(conn, "a-own", "").status(), "403");

@@ -1,4 +1,5 @@
-//! Tokens for channels as data: what counts, and every way known of making a reader take what no issuer has signed (RFC 8725 2 and 3).
+//! Tokens for channels as data: which are valid, and every known way to make a reader accept what
+//! no issuer has signed (RFC 8725 2 and 3).
 
 use throng_engine::limits::{
     NOTIFY_JWT_BYTES_MAX, NOTIFY_JWT_JTI_BYTES_MAX, NOTIFY_JWT_KEYS_MAX, NOTIFY_JWT_KID_BYTES_MAX,
@@ -13,7 +14,7 @@ fn take(access: &Access, token: &str) -> Result<Grant, Fault> {
     access.grant(token, NOW_S, || Ok(()))
 }
 
-/// A token is refused before anything is verified, and says this.
+/// A token is refused before anything is verified, with this message.
 #[track_caller]
 fn cheaply(access: &Access, token: &str, words: &str) {
     let refused = access.grant(token, NOW_S, || -> Result<(), Fault> { panic!("a signature is verified: {token}") });
@@ -84,7 +85,7 @@ fn a_token_without_a_signature_does_not_count() {
     }
 }
 
-/// RFC 8725 2.1: who knows a public key must not be able to use it as a secret.
+/// RFC 8725 2.1: a public key must not be usable as a secret.
 #[test]
 fn a_public_key_is_no_secret() {
     for signer in [Signer::Es256, Signer::Ed25519] {
@@ -101,7 +102,7 @@ fn a_public_key_is_no_secret() {
     }
 }
 
-/// RFC 8725 3.1: a key is good for one algorithm, whatever a token says.
+/// RFC 8725 3.1: a key is valid for one algorithm, whatever a token declares.
 #[test]
 fn a_key_of_another_kind_verifies_nothing() {
     for signer in Signer::ALL {
@@ -113,7 +114,7 @@ fn a_key_of_another_kind_verifies_nothing() {
             cheaply(&only, &token, "no key for the algorithm");
         }
     }
-    // Not even by the kid of a key of another algorithm.
+    // Not even with the kid of a key for another algorithm.
     let named = Access {
         keys: keys(&[Signer::Hs256.jwk(",\"kid\":\"a\""), Signer::Es256.jwk(",\"kid\":\"b\"")]),
         ahead_s_max: 86_400,
@@ -194,12 +195,12 @@ fn for_whom_and_by_whom_a_token_is() {
     ] {
         cheaply(&strict, &with(claims), words);
     }
-    // RFC 7519 4.1.3: who is nobody in particular is not meant by any name.
+    // RFC 7519 4.1.3: without a configured audience no name matches.
     cheaply(&access(), &with("\"aud\":\"throng\""), "notify_jwt_audience");
     assert!(take(&access(), &with("\"iss\":\"anybody\"")).is_ok());
 }
 
-/// RFC 8725 3.10: a `kid` is compared, and leads to no file, query or address.
+/// RFC 8725 3.10: a `kid` is only compared, and never used as a file, query or address.
 #[test]
 fn a_kid_is_nothing_but_a_name() {
     let of = |jwks: &[String]| Access { keys: keys(jwks), ahead_s_max: 86_400, ..Access::default() };
@@ -219,13 +220,13 @@ fn a_kid_is_nothing_but_a_name() {
         cheaply(&two, &by(kid), "kid of the token is no string");
     }
     cheaply(&two, &minute(""), "has no kid");
-    // A key without a name is for tokens with any, and with none.
+    // A key without a name is for tokens with any `kid` or none.
     let unnamed = of(&[Signer::Hs256.jwk("")]);
     assert!(take(&unnamed, &by("\"whatever\"")).is_ok() && take(&unnamed, &minute("")).is_ok());
     assert!(take(&of(&[Signer::Hs256.jwk(",\"kid\":\"new\"")]), &minute("")).is_ok(), "there is one");
 }
 
-/// RFC 7515 4.1.2 to 4.1.8: a key that a token brings along is the attacker's.
+/// RFC 7515 4.1.2 to 4.1.8: a key inside a token is the attacker's.
 #[test]
 fn keys_in_tokens_are_not_looked_at() {
     let only = Access { keys: keys(&[Signer::Es256.jwk("")]), ahead_s_max: 86_400, ..Access::default() };
@@ -254,7 +255,8 @@ fn headers_that_mean_something_else() {
     cheaply(&access(), &with("\"cty\":\"JWT\""), "(cty)");
 }
 
-/// RFC 8725 2.4, 3.7; RFC 7519 4: of two readers, one would take the first claim and the other the last.
+/// RFC 8725 2.4, 3.7; RFC 7519 4: with duplicate claims, one reader would use the first and another
+/// the last.
 #[test]
 fn what_two_readers_could_read_in_two_ways_is_refused() {
     let claims = |claims: &str| Signer::Hs256.token(claims);
@@ -303,7 +305,7 @@ fn what_is_no_base64url_is_refused() {
         cheaply(&access(), &format!("{header}.{bad}.{signature}"), "no Base64url");
         cheaply(&access(), &format!("{header}.{claims}.{bad}"), "no Base64url");
     }
-    // The last character has bits that mean nothing, and have to be zero: otherwise a token has several forms.
+    // The unused bits of the last character must be zero: otherwise a token has several forms.
     let last = signature.chars().last().unwrap();
     let next = char::from(last as u8 + 1);
     assert!(next.is_ascii_alphanumeric(), "{last}");
@@ -349,7 +351,7 @@ fn a_token_or_a_key_is_taken_back() {
     assert!(!access.holds(&grant, NOW_S));
     cheaply(&access, &token, "taken back");
     assert!(take(&access, &minute(",\"jti\":\"two\"")).is_ok() && take(&access, &minute("")).is_ok());
-    // Another key of the same name is another key.
+    // Another key with the same name is another key.
     access.revoked.clear();
     assert!(access.holds(&grant, NOW_S));
     access.keys = keys(&[Signer::Hs256.jwk("").replace("AyM1", "ByM1")]);
@@ -357,7 +359,7 @@ fn a_token_or_a_key_is_taken_back() {
     assert_eq!(take(&access, &token), Err(Fault::Signature));
 }
 
-/// RFC 7517: what is for something else is passed over, and what would be a mistake is said.
+/// RFC 7517: keys for other uses are skipped, and mistakes are reported.
 #[test]
 fn which_keys_are_taken() {
     let read = |jwks: &[String]| Keys::read(format!("{{\"keys\":[{}]}}", jwks.join(",")).as_bytes());

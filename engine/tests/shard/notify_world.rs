@@ -1,4 +1,5 @@
-//! The world of the tests of channels (`/n/`): one shard straight, with clients by HTTP, by WebSocket and by XMPP.
+//! The world of channel tests (`/n/`): one shard directly, with clients by HTTP, WebSocket and
+//! XMPP.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,7 @@ use throng_sim::host::{Host, said as words};
 
 pub(super) const TOKEN: &str = "a token of publishers";
 
-/// What an operator says who opens channels of these beginnings to everybody.
+/// The settings of an operator who opens channels with these prefixes to everybody.
 pub(super) fn settings(shards: u16, channels: Channels) -> Settings {
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
     settings.idle_s_max = 0;
@@ -22,7 +23,7 @@ pub(super) fn settings(shards: u16, channels: Channels) -> Settings {
     settings
 }
 
-/// Channels that all may read and publish at.
+/// Channels that everybody may read and publish at.
 pub(super) fn open() -> Channels {
     let prefixes = Box::new(["".into()]);
     Channels {
@@ -45,7 +46,7 @@ pub(super) fn pubsub(set: bool, inside: &str) -> String {
     )
 }
 
-/// The bytes that a server has sent to a connection, and whether that ends.
+/// The output to a connection, and whether it is closed afterwards.
 pub(super) fn bytes_to(effects: &[Effect], of: ConnId) -> (Vec<u8>, bool) {
     let (mut bytes, mut ends) = (Vec::new(), false);
     for effect in effects {
@@ -64,13 +65,13 @@ pub(super) fn bytes_to(effects: &[Effect], of: ConnId) -> (Vec<u8>, bool) {
     (bytes, ends)
 }
 
-/// The data of all items in what was said, in the order in which they came.
+/// The data of all items in the output, in order of arrival.
 pub(super) fn data(said: &[String]) -> Vec<&str> {
     let items = said.iter().flat_map(|message| message.split("\"data\":\"").skip(1));
     items.filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// What a connection was sent as text, and whether it has ended.
+/// A connection's output as text, and whether it was closed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) text: String,
@@ -101,7 +102,7 @@ impl Heard {
     }
 }
 
-/// One shard, and the clients that ask it.
+/// One shard and its clients.
 pub(super) struct Desk {
     pub(super) host: Host,
     next: u32,
@@ -163,18 +164,18 @@ impl Desk {
         self.says(conn, &post(path, fields, body))
     }
 
-    /// Somebody publishes: who that is, and what comes of it.
+    /// A client publishes; returns its connection and the effects.
     pub(super) fn published(&mut self, path: &str, fields: &str, body: &str) -> (ConnId, Vec<Effect>) {
         let conn = self.connect();
         (conn, self.host.turn(Input::Received { conn, bytes: post(path, fields, body).as_bytes() }))
     }
 
-    /// What a connection is told when somebody publishes.
+    /// The output to a connection when a client publishes.
     pub(super) fn told(&mut self, conn: ConnId, path: &str, fields: &str, body: &str) -> Heard {
         Heard::of(&self.published(path, fields, body).1, conn)
     }
 
-    /// So many seconds pass.
+    /// Lets this many seconds pass.
     pub(super) fn passes(&mut self, seconds: u64) -> Vec<Effect> {
         let mut all = Vec::new();
         for _ in 0..seconds * 5 {
@@ -185,12 +186,12 @@ impl Desk {
         all
     }
 
-    /// What a connection hears in so many seconds.
+    /// The output to a connection over this many seconds.
     pub(super) fn wait(&mut self, conn: ConnId, seconds: u64) -> Heard {
         Heard::of(&self.passes(seconds), conn)
     }
 
-    /// The process ends, and another one begins with the same store.
+    /// The process ends, and another one starts with the same store.
     pub(super) fn restarts(self, channels: Channels) -> Desk {
         let mut next = Desk::new(channels);
         next.host.disk = self.host.disk;
@@ -204,7 +205,7 @@ impl Desk {
         all
     }
 
-    /// A user who is there by XMPP.
+    /// A user connected by XMPP.
     pub(super) fn user(&mut self, local: &str) -> ConnId {
         self.host.account(local);
         let slot = self.next;
@@ -214,7 +215,7 @@ impl Desk {
         conn
     }
 
-    /// A user makes a node that is configured like this.
+    /// A user creates a node with this configuration.
     pub(super) fn makes(&mut self, user: ConnId, node: &str, configured: &[(&str, &str)]) {
         let field = |(var, value): &(&str, &str)| format!("<field var='{var}'><value>{value}</value></field>");
         let kind = ("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config");
@@ -224,8 +225,9 @@ impl Desk {
         assert!(said.contains("type='result'"), "{said}");
     }
 
-    /// So many items of 10 kB, which begin with their numbers, are published while a subscriber takes nothing; then it takes all. What it has got.
-    /// At no time more waits for it than two reads.
+    /// Publishes this many items of 10 kB, which begin with their numbers, while a subscriber takes
+    /// nothing; then it takes everything. Returns its input. At no time more than two reads wait
+    /// for it.
     pub(super) fn overwhelms(&mut self, slow: ConnId, items: usize) -> Vec<u8> {
         self.host.prompt = false;
         let (publisher, large) = (self.connect(), "x".repeat(10_000));
@@ -257,12 +259,12 @@ pub(super) const KEY: &str = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dG
 pub(super) const ACCEPTED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                                    Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
-/// A client's side of the opening handshake (RFC 6455 4.1).
+/// A client's opening handshake (RFC 6455 4.1).
 pub(super) fn upgrade(path: &str, fields: &str) -> String {
     format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{fields}\r\n")
 }
 
-/// The first of the server's frames, and how many bytes it has; none if not all of it is there.
+/// The first frame from the server, and its length in bytes; `None` if it is incomplete.
 pub(super) fn first_frame(bytes: &[u8]) -> Option<(String, usize)> {
     let (length, head) = match bytes.get(1)? {
         126 => (usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?)), 4),
@@ -281,7 +283,7 @@ pub(super) fn first_frame(bytes: &[u8]) -> Option<(String, usize)> {
     Some((said, head + length))
 }
 
-/// What bytes of a WebSocket say: the head of a response, and frames.
+/// The content of a WebSocket's bytes: the head of a response, and frames.
 pub(super) fn frames(bytes: &[u8]) -> Vec<String> {
     let (mut all, mut rest) = (Vec::new(), bytes);
     if rest.starts_with(b"HTTP") {
@@ -300,13 +302,13 @@ pub(super) fn frames(bytes: &[u8]) -> Vec<String> {
     all
 }
 
-/// What a WebSocket is told, and whether it ends.
+/// A WebSocket's output, and whether it is closed.
 pub(super) fn frames_to(effects: &[Effect], of: ConnId) -> (Vec<String>, bool) {
     let (bytes, ends) = bytes_to(effects, of);
     (frames(&bytes), ends)
 }
 
-/// A message without items, which says from where to go on.
+/// A message without items, with the position from which to continue.
 pub(super) fn place(after: &str) -> String {
     format!("{{\"items\":[],\"gaps\":[],\"after\":\"{after}\"}}")
 }
@@ -316,7 +318,7 @@ impl Desk {
         frames_to(&self.host.turn(Input::Received { conn, bytes }), conn)
     }
 
-    /// A subscriber by WebSocket, and what it is told at once.
+    /// A subscriber by WebSocket, and its first output.
     pub(super) fn subscribe(&mut self, path: &str, fields: &str) -> (ConnId, Vec<String>) {
         let conn = self.connect();
         let (mut said, ends) = self.sends(conn, upgrade(path, fields).as_bytes());
@@ -324,12 +326,12 @@ impl Desk {
         (conn, said)
     }
 
-    /// What it is told when somebody publishes.
+    /// Its output when a client publishes.
     pub(super) fn messages(&mut self, conn: ConnId, channel: &str, body: &str) -> Vec<String> {
         frames_to(&self.published(channel, "Content-Type: text/plain\r\n", body).1, conn).0
     }
 
-    /// What it is told in so many seconds, and whether it ends.
+    /// Its output over this many seconds, and whether it is closed.
     pub(super) fn listens(&mut self, conn: ConnId, seconds: u64) -> (Vec<String>, bool) {
         frames_to(&self.passes(seconds), conn)
     }
