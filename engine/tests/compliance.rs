@@ -1,7 +1,8 @@
-//! `docs/compliance.md`: what is implemented, from the table of extensions, and what the suite of XEP-0479 asks of servers.
+//! Generates `docs/compliance.md`: the implemented specifications, from the table of extensions,
+//! and the requirements of XEP-0479 for servers.
 //!
-//! The page names the files that cite a text and the tests that do. It is written anew by
-//! `UPDATE_REFERENCE=1 cargo test -p throng-engine --test compliance`.
+//! The page lists the files and the tests that cite a specification. `UPDATE_REFERENCE=1 cargo test
+//! -p throng-engine --test compliance` rewrites it.
 #![allow(
     clippy::disallowed_methods,
     reason = "the page stands in a file, and a variable says that it is to be written"
@@ -15,7 +16,8 @@ use throng_engine::extension::{TABLE, Xep};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What no extension of the table is: it is part of streams, logs or the server.
+/// Specifications outside the table of extensions: they are implemented by streams, logs or the
+/// server.
 const CORE: &[Xep] = &[
     Xep { number: 124, version: "1.11.2", title: "Bidirectional-streams Over Synchronous HTTP (BOSH)" },
     Xep { number: 206, version: "1.4", title: "XMPP Over BOSH" },
@@ -38,10 +40,11 @@ const CORE: &[Xep] = &[
     Xep { number: 484, version: "0.2.0", title: "Fast Authentication Streamlining Tokens" },
 ];
 
-/// RFCs that are implemented.
+/// Implemented RFCs.
 const RFCS: &[u16] = &[6120, 6121, 7395, 7590, 7622];
 
-/// What XEP-0479 (2023) asks of servers: category, feature, level, and what provides it.
+/// The requirements of XEP-0479 (2023) for servers: category, feature, level, and the
+/// specifications that provide it.
 const SUITE: &[(&str, &str, &str, &[Text])] = &[
     ("Core", "Core features", "Core", &[Rfc(6120)]),
     ("Core", "TLS", "Core", &[Rfc(7590)]),
@@ -84,7 +87,7 @@ impl Text {
     }
 }
 
-/// Everything that is implemented, by number, with the name of its row in the table.
+/// Every implemented specification, by number, with the name of its row in the table.
 fn implemented() -> BTreeMap<u16, (Xep, &'static str)> {
     let rows = TABLE.iter().flat_map(|row| row.xeps.iter().map(|xep| (*xep, row.name)));
     let mut all = BTreeMap::new();
@@ -94,7 +97,7 @@ fn implemented() -> BTreeMap<u16, (Xep, &'static str)> {
     all
 }
 
-/// The files below some folders whose text says something, in order, from the root.
+/// The files in some folders whose text satisfies a condition, sorted, relative to the root.
 fn files(folders: &[&str], says: impl Fn(&str) -> bool) -> Vec<String> {
     let (mut waiting, mut found): (Vec<PathBuf>, _) =
         (folders.iter().map(|f| Path::new(ROOT).join(f)).collect(), vec![]);
@@ -112,7 +115,7 @@ fn files(folders: &[&str], says: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Files whose head is about a text, or else those that cite it.
+/// Files whose module documentation cites a specification, or else all that cite it.
 fn sources(number: u16) -> Vec<String> {
     let name = format!("XEP-{number:04}");
     let folders = ["engine/src", "server/src"];
@@ -121,7 +124,8 @@ fn sources(number: u16) -> Vec<String> {
     if about.is_empty() { files(&folders, |text| text.contains(&name)) } else { about }
 }
 
-/// Scripts, tests with independent clients and tests over several modules that cite a text; or else unit tests.
+/// Scripts, tests with independent clients and tests over several modules that cite a
+/// specification; or else unit tests.
 fn tests(number: u16) -> Vec<String> {
     let names = [format!("XEP-{number:04}"), format!("xep{number:04}"), format!("xep_{number:04}")];
     let cites = |text: &str| names.iter().any(|name| text.contains(name));

@@ -1,7 +1,9 @@
-//! The walk of the requests of an authenticated user: what each makes the server do, as the table in `docs/security.md`.
+//! Runs every kind of request of an authenticated user and measures its cost, for the table in
+//! `docs/security.md`.
 //!
-//! The table is made from these measurements. A figure that has changed fails the test: look at why, and then write the new
-//! table by `UPDATE_REFERENCE=1 cargo test -p throng-engine --test requests`.
+//! The table is generated from these measurements. A changed figure fails the test: find the
+//! reason, and then rewrite the table with `UPDATE_REFERENCE=1 cargo test -p throng-engine --test
+//! requests`.
 #![allow(
     clippy::disallowed_methods,
     reason = "the table stands in a file, and a variable says that it is to be written"
@@ -24,7 +26,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
 const BEGIN: &str = "<!-- the walk of requests: written by engine/tests/requests.rs -->\n";
 const END: &str = "<!-- end of the walk of requests -->";
 
-/// What each request costs, measured once for all tests.
+/// The cost of each request, measured once for all tests.
 fn costs() -> impl Iterator<Item = (&'static Request, &'static Cost)> {
     static COSTS: OnceLock<Vec<Cost>> = OnceLock::new();
     let costs = COSTS.get_or_init(|| REQUESTS.iter().map(cost).collect());
@@ -32,7 +34,7 @@ fn costs() -> impl Iterator<Item = (&'static Request, &'static Cost)> {
 }
 
 fn cost(request: &Request) -> Cost {
-    // What time alone changes is seen in a crowd that is asked nothing.
+    // An idle crowd shows what changes with time alone.
     let [mut crowd, mut idle] = [(); 2].map(|()| {
         let mut crowd = Crowd::new();
         for before in (request.before)() {
@@ -92,9 +94,10 @@ fn the_table_in_the_documents_is_what_requests_cost() {
     }
 }
 
-/// Memory that a request of whatever length leaves behind at most, beside [`STAYS_A_BYTE`] for each of its bytes.
+/// Limit of the memory that a request of any length leaves behind, in addition to [`STAYS_A_BYTE`]
+/// for each of its bytes.
 const STAYS: isize = 2_048;
-/// Bytes of memory for a byte that was sent.
+/// Limit of the bytes of memory per byte sent.
 const STAYS_A_BYTE: isize = 4;
 
 #[test]
@@ -107,7 +110,8 @@ fn what_a_request_leaves_in_memory_is_bounded_by_what_was_sent() {
     }
 }
 
-/// What a byte sent may lead to at most: bytes to the asker and to others, and bytes read and written.
+/// Limit of what a byte sent may cause: bytes to the sender and to others, and bytes read and
+/// written.
 #[test]
 fn the_worst_requests_keep_their_bounds() {
     let mut all: Vec<(f64, &Request, &Cost)> = costs().map(|(request, cost)| (cost.a_byte(), request, cost)).collect();
@@ -116,7 +120,7 @@ fn the_worst_requests_keep_their_bounds() {
         println!("{a_byte:8.1} bytes a byte: {} ({cost:?})", request.name);
     }
     for (a_byte, request, cost) in &all {
-        // The worst have a bound each, all others have one in common.
+        // The worst requests have individual limits, all others a common one.
         let most =
             walk::WORST.iter().find(|(name, _)| *name == request.name).map_or(walk::OTHERS_MOST, |(_, most)| *most);
         assert!(*a_byte <= most, "{}: {a_byte:.1} bytes a byte, {most} are allowed: {cost:?}", request.name);

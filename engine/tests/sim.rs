@@ -1,11 +1,13 @@
 //! The simulated world over a range of seeds, and the faults that it must find.
 //!
-//! A seed that fails is replayed by the command that the message names. The program of `throng-sim` runs any range on all cores.
+//! The message of a failing seed names the command that replays it. The program of `throng-sim`
+//! runs any range on all cores.
 
 use throng_sim::workload;
 use throng_sim::world::Plant;
 
-/// Seeds of one run of the tests, in a build with assertions, which takes ten times as long; the program plays more (`tests/run`).
+/// Number of seeds per run of the tests, in a build with assertions, which takes ten times as long;
+/// the program plays more (`tests/run`).
 const SEEDS: u64 = 200;
 
 #[test]
@@ -20,7 +22,8 @@ fn no_seed_loses_doubles_or_disorders() {
     }
 }
 
-/// The first seed below 2,000 that finds a fault put in by hand and says this of it. One fault can show in more than one way.
+/// The first seed below 2,000 that finds a planted fault with this message. One fault can appear in
+/// several ways.
 fn found(plant: Plant, sign: &str) -> u64 {
     let says = |seed: u64| workload::run(seed, Some(plant)).err().filter(|failure| failure.what.contains(sign));
     (0..2_000).find(|seed| says(*seed).is_some()).expect("the planted fault is found")
@@ -31,7 +34,8 @@ fn an_acknowledgement_before_the_commit_is_found() {
     found(Plant::AckBeforeCommit, "lost");
 }
 
-/// What no home has confirmed is never acknowledged (XEP-0198 4), so that its sender keeps it.
+/// Stanzas that no home has confirmed are never acknowledged (XEP-0198 4), so their sender keeps
+/// them.
 #[test]
 fn a_lost_batch_between_shards_is_found() {
     found(Plant::LostBatch, " acknowledgements: ");

@@ -1,4 +1,4 @@
-//! Shards, a store, and users among whom one sends requests; everything that they lead to is counted.
+//! Shards, a store, and users of whom one sends requests; all their effects are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,36 +24,36 @@ use super::memory::{live, uncounted};
 /// Contacts of the user, each with a session.
 pub(super) const FRIENDS: usize = 100;
 const SHARDS: u16 = 4;
-/// When it is looked at what stays, seconds: what is remembered for a while only is gone by then.
+/// When the remaining memory is measured, in seconds: temporary state is gone by then.
 pub(super) const LATER_S: u64 = 300;
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
-/// What a request has led to, until nothing more followed.
+/// The cost of a request, until all its effects are done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cost {
     pub(super) sent: usize,
-    /// Bytes to the session that asked.
+    /// Bytes to the requesting session.
     pub(super) answer: usize,
     pub(super) reads: usize,
     pub(super) read_bytes: usize,
-    /// Rows put or deleted; a deleted range or actor is one.
+    /// Rows put or deleted; a deleted range or actor counts as one.
     pub(super) rows: usize,
     pub(super) row_bytes: usize,
-    /// Letters between homes, those of a shard to itself included.
+    /// Letters between homes, including those of a shard to itself.
     pub(super) letters: u64,
-    /// Other sessions that were sent something.
+    /// Other sessions that received something.
     pub(super) others: usize,
     pub(super) others_bytes: usize,
     /// Derivations of keys.
     pub(super) jobs: usize,
-    /// Bytes of memory that the shards have taken and not given back when all is answered.
+    /// Bytes of memory that the shards have allocated and not freed when everything is answered.
     pub(super) kept: isize,
-    /// And [`LATER_S`] seconds later.
+    /// The same [`LATER_S`] seconds later.
     pub(super) kept_later: isize,
 }
 
 impl Cost {
-    /// Bytes that were moved for each byte sent.
+    /// Bytes moved per byte sent.
     pub(super) fn a_byte(&self) -> f64 {
         (self.answer + self.read_bytes + self.row_bytes + self.others_bytes) as f64 / self.sent as f64
     }
@@ -69,11 +69,12 @@ pub(super) struct Crowd {
     reached: BTreeSet<(u16, u32)>,
 }
 
-/// The session that asks.
+/// The requesting session.
 const ASKER: &str = "mallory/one";
 
 impl Crowd {
-    /// The scene: `mallory` with two sessions and all friends, `bob` online and no friend, `away` without a session.
+    /// The scene: `mallory` with two sessions and all friends, `bob` online but not a friend,
+    /// `away` without a session.
     pub(super) fn new() -> Crowd {
         let mut settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
         settings.serve_service("upload.localhost", Service::Upload);
@@ -127,7 +128,8 @@ impl Crowd {
             crowd.hear(&session, "<presence type='subscribe' to='mallory@localhost'/>");
             crowd.hear(ASKER, &format!("<presence type='subscribed' to='{friend}@localhost'/>"));
         }
-        // Once to everybody, so that memory that shards keep for the next broadcast is there.
+        // One broadcast in advance, so that the memory that shards keep for the next one is
+        // allocated.
         crowd.hear(ASKER, &format!("<presence><status>{}</status></presence>", "s".repeat(1_000)));
         crowd.hear(ASKER, "<presence/>");
         crowd
@@ -162,7 +164,7 @@ impl Crowd {
         self.hear(who, "<presence/>");
     }
 
-    /// The asker sends this; what it has cost.
+    /// The requester sends this; returns the cost.
     pub(super) fn say(&mut self, text: &str) -> Cost {
         let letters = |counters: &[Arc<Counters>]| -> u64 {
             counters.iter().map(|c| c.letters_own.get() + c.letters_out.get()).sum()
@@ -176,7 +178,7 @@ impl Crowd {
         Cost { letters: letters(&self.counters) - before, others: self.reached.len(), kept, ..self.cost.clone() }
     }
 
-    /// Lets time pass; how much memory is held more than before.
+    /// Lets time pass; returns the growth of memory.
     pub(super) fn rest(&mut self) -> isize {
         let held = live();
         for _ in 0..LATER_S {
@@ -194,7 +196,7 @@ impl Crowd {
         self.settle();
     }
 
-    /// Turns, and carries out what follows, until nothing does.
+    /// Runs turns and carries out their effects until there are none.
     fn settle(&mut self) {
         let asker = self.conns[ASKER];
         let mut letters: Vec<(ShardId, Letters)> = Vec::new();

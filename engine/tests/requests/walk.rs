@@ -1,20 +1,21 @@
-//! Every kind of request that a session may send: stream management, messages, presence, IQ of each feature.
+//! Every kind of request that a session can send: stream management, messages, presence, and IQs of
+//! each feature.
 
 /// A request.
 pub(super) struct Request {
     pub(super) name: &'static str,
-    /// What is sent before, which is not counted.
+    /// Sent before, without being counted.
     pub(super) before: fn() -> Vec<String>,
     pub(super) text: fn() -> String,
-    /// What keeps a user from having more of it than this, in words.
+    /// The limit that applies to repetitions of the request, in words.
     pub(super) bound: &'static str,
 }
 
-/// The requests that lead to the most bytes for each byte sent, ten at least, with the most that they may.
+/// The requests that cause the most bytes per byte sent, at least ten, with their limits.
 pub(super) const WORST: &[(&str, f64)] = &[
     ("archive: a query, a page of long messages", 1_900.0),
     ("presence: first available", 1_300.0),
-    // Once an account: each of 100 contacts writes a roster version that names its history, twice.
+    // Once per account: each of 100 contacts writes a roster version that names its history, twice.
     ("account: remove", 1_250.0),
     ("vcard: get", 820.0),
     ("pep: publish a bookmark beside a large one", 750.0),
@@ -38,7 +39,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("archive: preferences", 40.0),
 ];
 
-/// The most bytes for a byte of every other request.
+/// Limit of the bytes per byte sent for every other request.
 pub(super) const OTHERS_MOST: f64 = 40.0;
 
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
@@ -57,7 +58,7 @@ fn body(bytes: usize) -> String {
 
 macro_rules! requests {
     ($($name:literal, [$($before:expr),*], $text:expr, $bound:expr;)*) => {
-        /// All requests, in the order of the table.
+        /// All requests in table order.
         pub(super) const REQUESTS: &[Request] =
             &[$(Request { name: $name, before: || vec![$(String::from($before)),*], text: || String::from($text), bound: $bound }),*];
     };
@@ -203,12 +204,12 @@ const CHANGE: &str = "<iq type='set' id='1'><query xmlns='jabber:iq:register'><u
 
 const SLOT: &str = "<iq type='get' id='1' to='upload.localhost'><request xmlns='urn:xmpp:http:upload:0' filename='photo.jpg' size='23456' content-type='image/jpeg'/></iq>";
 
-/// Items of addresses that nobody has.
+/// Items with addresses of nobody.
 fn strangers(count: usize) -> String {
     (0..count).map(|n| format!("<item jid='stranger{n:03}@localhost'/>")).collect()
 }
 
-/// The beginning of an image, in base64, and its SHA-1.
+/// The beginning of an image in base64, and its SHA-1.
 const SMALL_PNG: &str = "iVBORw0KGgox";
 
 fn avatar_data() -> String {
@@ -231,7 +232,7 @@ fn large_bookmark() -> String {
     )
 }
 
-/// A vCard with a photo of so many bytes.
+/// A vCard with a photo of this many bytes.
 fn vcard(bytes: usize) -> String {
     vcard_with(&"v".repeat(bytes))
 }

@@ -1,4 +1,4 @@
-//! Bytes and stanzas, by examples, by properties, and against a reader of its own.
+//! Bytes and stanzas: examples, properties, and comparison with an independent reader.
 
 mod properties;
 mod reference;

@@ -1,5 +1,6 @@
-//! Properties of the scanner over generated streams: the split into reads never matters, what is accepted means the
-//! same to an independent parser, what that parser refuses is refused, and a spliced stanza scans again.
+//! Properties of the scanner over generated streams: the split into reads never matters, accepted
+//! input means the same to an independent parser, input refused by that parser is refused, and a
+//! spliced stanza scans again.
 
 use proptest::prelude::*;
 use throng_engine::limits::wire::MAX_STANZA_BYTES_DEFAULT as MAX;
@@ -50,7 +51,7 @@ fn element() -> impl Strategy<Value = String> {
     })
 }
 
-/// Bytes that matter to the grammar, for mutations.
+/// Bytes with a role in the grammar, for mutations.
 const TELLING: &[u8] = b"<>/='\"&;:!?-[] \n\x00\x0b\xc3\xef\xbf\xbe\xffaxmlns0";
 
 #[derive(Clone, Debug)]
@@ -86,7 +87,7 @@ fn mutate(bytes: &mut Vec<u8>, mutations: &[Mutation]) {
     }
 }
 
-/// A stream from its first byte: declaration, header, stanzas, keepalives, perhaps its end.
+/// A stream from its first byte: declaration, header, stanzas, keep-alives, and possibly its end.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let start = prop_oneof![Just("<?xml version='1.0' encoding='UTF-8'?>\n"), Just("")];
     let header = prop_oneof![

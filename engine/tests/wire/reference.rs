@@ -1,15 +1,16 @@
-//! What the scanner is compared with: an independent parser, and itself over other splits. Shared with the fuzz targets.
+//! References for the scanner: an independent parser, and the scanner itself over other splits.
+//! Shared with the fuzz targets.
 #![allow(dead_code, unreachable_pub)]
 
 use minidom::rxml;
 use throng_engine::limits::wire::{MAX_HEADER_BYTES, MAX_STANZA_BYTES_DEFAULT};
 use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, Splice, StreamScope, splice};
 
-/// The header that the scope of a usual stream stands for.
+/// The header that corresponds to the scope of a usual stream.
 pub const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
 const FOOTER: &str = "</stream:stream>";
 
-/// A step through a document, in the form both parsers can give.
+/// A step through a document, in a form common to both parsers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flat {
     Start { namespace: String, name: String, attributes: Vec<(String, String)> },
@@ -44,7 +45,8 @@ pub fn flatten(element: &Element<'_>) -> Vec<Flat> {
     flat
 }
 
-/// What the independent parser makes of these items in a stream with this header; none if it refuses.
+/// The independent parser's result for these items in a stream with this header; `None` if it
+/// refuses them.
 pub fn reference(header: &str, items: &[u8]) -> Option<Vec<Flat>> {
     let document = [header.as_bytes(), items, FOOTER.as_bytes()].concat();
     let options = rxml::parser::Options { max_token_length: 1 << 20, ..Default::default() };
@@ -68,7 +70,7 @@ pub fn reference(header: &str, items: &[u8]) -> Option<Vec<Flat>> {
     Some(flat)
 }
 
-/// An item of a stream and what can be seen of it.
+/// An item of a stream and its visible properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Whitespace(usize),
@@ -78,7 +80,7 @@ pub enum Item {
     StreamEnd(usize),
 }
 
-/// What a stream comes to: its items, and how it ended if it did.
+/// The result for a stream: its items, and how it ended if it did.
 pub type Outcome = (Vec<Item>, Option<Fault>);
 
 /// Scans a stream whose bytes arrive up to each of `cuts` in turn, then whole.
@@ -147,7 +149,7 @@ pub fn scan(bytes: &[u8], opening: bool, max_bytes: usize, cuts: impl IntoIterat
     (items, None)
 }
 
-/// Scans the content of a usual stream and has the independent parser read the same; how the two differ, if they do.
+/// Scans the content of a usual stream with both parsers; returns the difference, if any.
 pub fn disagreement(bytes: &[u8]) -> Option<String> {
     let bytes = &without_returns(bytes);
     let (items, fault) = scan(bytes, false, MAX_STANZA_BYTES_DEFAULT, []);
@@ -161,7 +163,7 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
                 complete += length;
                 ours.extend(flat);
             }
-            // What follows the end of a stream is not looked at.
+            // Data after the end of a stream is ignored.
             _ => return None,
         }
     }
@@ -174,34 +176,35 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
     (!same).then(|| format!("{fault:?} at {complete} of {}\n{ours:?}\n{theirs:?}", bytes.len()))
 }
 
-/// The same with each carriage return a line feed: the other parser refuses one alone in an attribute's value and keeps
-/// one behind `]` in a CDATA section, against XML 2.11.
+/// The same with each carriage return replaced by a line feed: the other parser refuses a lone one
+/// in an attribute's value and keeps one after `]` in a CDATA section, against XML 2.11.
 pub fn without_returns(bytes: &[u8]) -> Vec<u8> {
     let line_feed = |&byte: &u8| if byte == b'\r' { b'\n' } else { byte };
     bytes.iter().map(line_feed).collect()
 }
 
-/// Whether there is a character from U+FDF0 to U+FFFD: XML 2.3 has them in names, the other parser does not.
+/// Whether there is a character from U+FDF0 to U+FFFD: XML 2.3 has them in names, the other parser
+/// does not.
 pub fn has_omitted_name_character(bytes: &[u8]) -> bool {
     let omitted = |c: char| matches!(c, '\u{fdf0}'..='\u{fffd}');
     std::str::from_utf8(bytes).is_ok_and(|text| text.contains(omitted))
 }
 
-/// Whether there is a reference with more than eight digits: XML 4.1 allows any number of leading zeros, the other parser
-/// does not.
+/// Whether there is a reference with more than eight digits: XML 4.1 allows any number of leading
+/// zeros, the other parser does not.
 pub fn has_long_reference(bytes: &[u8]) -> bool {
     let digits = |run: &[u8]| run.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let long = |at: usize| digits(bytes[at + 2..].strip_prefix(b"x").unwrap_or(&bytes[at + 2..])) > 8;
     bytes.windows(2).enumerate().any(|(at, window)| window == b"&#" && long(at))
 }
 
-/// What Throng takes and the other parser refuses.
+/// Input that Throng accepts and the other parser refuses.
 pub fn is_beyond_the_other(bytes: &[u8]) -> bool {
     has_omitted_name_character(bytes) || has_long_reference(bytes)
 }
 
-/// Faults that the independent parser does not have: Throng's bounds, text between stanzas, and a namespace declared
-/// twice in one tag, which XML 3.1 forbids and that parser lets pass.
+/// Faults that the independent parser does not detect: Throng's limits, text between stanzas, and a
+/// namespace declared twice in one tag, which XML 3.1 forbids and that parser accepts.
 fn stricter(fault: Fault, bytes: &[u8]) -> bool {
     let declarations = bytes.windows(5).filter(|window| window == b"xmlns").count();
     fault.condition() == "policy-violation"
@@ -225,7 +228,8 @@ fn without_outer_text(flat: Vec<Flat>) -> Vec<Flat> {
     kept
 }
 
-/// Splices every element of a stream with this header and scans the copies; panics where a copy means something else.
+/// Splices every element of a stream with this header and scans the copies; panics if a copy has
+/// another meaning.
 pub fn check_splices(header: &str, bytes: &[u8], from: &str) {
     let mut scanner = Scanner::new();
     let progress = scanner.scan(&StreamScope::None, Expect::Header, MAX_HEADER_BYTES, header.as_bytes());
@@ -247,7 +251,8 @@ pub fn check_splices(header: &str, bytes: &[u8], from: &str) {
 }
 
 fn check_splice(element: &Element<'_>, from: &str) {
-    // With its own attributes and declarations near the bound, a copy with more of them passes it.
+    // If its own attributes and declarations are near the limit, a copy with more of them exceeds
+    // it.
     if element.attributes().count() + element.declarations().count() > 8 {
         return;
     }

@@ -7,7 +7,7 @@ use super::reference::{self, Item, scan};
 
 const MAX: usize = limits::MAX_STANZA_BYTES_DEFAULT;
 
-/// Scans one stanza of a usual stream and shows it.
+/// Scans one stanza of a usual stream and passes it to a function.
 fn with<R>(stanza: &str, look: impl FnOnce(Element<'_>) -> R) -> R {
     let mut scanner = Scanner::new();
     let progress = scanner.scan(&StreamScope::Usual, Expect::Content, MAX, stanza.as_bytes());
@@ -15,7 +15,7 @@ fn with<R>(stanza: &str, look: impl FnOnce(Element<'_>) -> R) -> R {
     look(scanner.element(&StreamScope::Usual, stanza.as_bytes()))
 }
 
-/// What a stream in its content comes to, whole and byte by byte.
+/// The result for a stream's content, whole and byte by byte.
 #[track_caller]
 fn content(bytes: impl AsRef<[u8]>) -> Result<Vec<Item>, Fault> {
     outcome(bytes.as_ref(), false)
@@ -317,7 +317,7 @@ fn xml_names_6_3_attributes_are_unique_by_expanded_name() {
     assert!(content("<a xmlns:p='u' xmlns:q='v' p:b='1' q:b='2' b='3'/>").is_ok());
     let many: String = (0..limits::MAX_ATTRIBUTES).map(|i| format!(" a{i}='{i}'")).collect();
     assert!(content(format!("<a{many}/>")).is_ok());
-    // Declared around the tag, in it, or instead of one around it.
+    // Declared around the tag, in it, or in place of one around it.
     assert_eq!(content("<a xmlns:p='u'><b xmlns:q='u' p:x='' q:x=''/></a>"), Err(Fault::DuplicateAttribute));
     assert_eq!(
         content("<a xmlns:p='u'><b xmlns:q='v' xmlns:p='v' p:x='' q:x=''/></a>"),
@@ -328,11 +328,11 @@ fn xml_names_6_3_attributes_are_unique_by_expanded_name() {
         content("<a xmlns:p='u'><b xmlns:q='w' p:x='' q:x=''/><c xmlns:q='u' p:x='' q:x=''/></a>"),
         Err(Fault::DuplicateAttribute)
     );
-    // Prefixes of which a glance shows the same: length and last bytes.
+    // Prefixes that look the same at a glance: length and last bytes.
     let (one, two) = ("aprefixofsome", "bprefixofsome");
     assert!(content(format!("<a xmlns:{one}='u' xmlns:{two}='v' {one}:x='' {two}:x=''/>")).is_ok());
     assert_eq!(content(format!("<a xmlns:{one}='u' {one}:x='' {two}:x=''/>")), Err(Fault::UnboundPrefix));
-    // White space in a name is what a reference to it is (XML 3.3.3).
+    // White space in a name equals a reference to it (XML 3.3.3).
     assert!(content("<a xmlns:p='u\tv' xmlns:q='u&#9;v' p:x='' q:x=''/>").is_ok());
     assert_eq!(content("<a xmlns:p='u\tv' xmlns:q='u\nv' p:x='' q:x=''/>"), Err(Fault::DuplicateAttribute));
 }
@@ -437,7 +437,7 @@ fn a_scanner_holds_state_inside_an_item_only() {
 
 #[test]
 fn reads_of_one_byte_cost_time_in_proportion() {
-    // 256 KB byte by byte: were the work quadratic, this would be 34 thousand million steps.
+    // 256 KB byte by byte: quadratic work would be 34 thousand million steps.
     for (before, fill) in [
         ("<a>", "x"),
         ("<a b='", "x"),

@@ -14,7 +14,7 @@ fn scope_of(header: &str) -> StreamScope {
     StreamScope::of_header(&scanner.element(&StreamScope::None, header.as_bytes()))
 }
 
-/// Splices a stanza that came on a stream with this scope.
+/// Splices a stanza from a stream with this scope.
 fn spliced(scope: &StreamScope, stanza: &str, change: &Splice<'_>) -> String {
     let mut scanner = Scanner::new();
     let progress = scanner.scan(scope, Expect::Content, MAX, stanza.as_bytes());
@@ -165,7 +165,7 @@ fn rfc6120_4_9_3_10_wrong_namespaces() {
         assert_eq!(header(wrong), Err(HeaderFault::InvalidNamespace), "{wrong}");
     }
     assert!(header("<stream xmlns='http://etherx.jabber.org/streams' xmlns:c='jabber:client'>").is_ok());
-    // 4.8.2: the content namespace may be left to each first-level element.
+    // 4.8.2: the content namespace may be declared by each first-level element.
     assert!(header("<stream xmlns='http://etherx.jabber.org/streams'>").is_ok());
     assert!(header("<stream:stream xmlns:stream='http://etherx.jabber.org/streams'>").is_ok());
     assert!(header("<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:client'>").is_ok());
@@ -285,14 +285,15 @@ fn rfc6120_4_7_2_4_7_5_the_answer_names_the_peers_bare_jid_and_the_lower_version
     assert_eq!(answer("version='1.7' from='a@h'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
     assert_eq!(answer("version='11.0' from='a@h/r/s'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
     assert_eq!(answer("version='0.1'").1, Some(Version { major: 0, minor: 1 }));
-    // 4.7.5, rule 4: no version stands for 0.9, and is answered with none.
+    // 4.7.5, rule 4: no version means 0.9, and is answered with none.
     assert_eq!(answer("").1, None);
     let mut out = Vec::new();
     write_header(&mut out, &Response { from: "h", to: None, version: None, id: "i", lang: "en" });
     assert!(!String::from_utf8(out).unwrap().contains(" version='1.0' "));
 }
 
-/// RFC 6120 4.9.3.14: a copy of a stanza declares what it has used of its stream's header, so a header declares little.
+/// RFC 6120 4.9.3.14: a copy of a stanza declares the namespaces that it uses from its stream's
+/// header, so a header may declare few.
 #[test]
 fn what_a_header_declares_is_bounded() {
     let header = |count: usize| {
@@ -306,7 +307,7 @@ fn what_a_header_declares_is_bounded() {
     };
     assert_eq!(read(&header(8)), Ok(()));
     assert_eq!(read(&header(10)), Err(HeaderFault::DeclaresTooMuch));
-    // Apostrophes are written as references on each copy.
+    // Apostrophes are written as references in each copy.
     let apostrophes = header(1).replace("='urn:some:name:0'", &format!("=\"{}\"", "'".repeat(50)));
     assert_eq!(read(&apostrophes), Err(HeaderFault::DeclaresTooMuch));
     assert_eq!(HeaderFault::DeclaresTooMuch.condition(), "policy-violation");
