@@ -22,7 +22,7 @@ pub(super) fn settings() -> Settings {
     settings
 }
 
-/// Romeo, an administrator, and Juliet, who is none.
+/// Romeo, an administrator, and Juliet, who is not.
 pub(super) fn host() -> (Host, ConnId, ConnId) {
     let mut host = Host::new(settings());
     host.account("romeo");
@@ -57,7 +57,7 @@ pub(super) fn session(text: &str) -> String {
     text.split("sessionid='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a session").to_owned()
 }
 
-/// The order among these effects.
+/// The order in these effects.
 pub(super) fn order(effects: &[Effect]) -> Option<(u64, Order)> {
     effects.iter().find_map(|effect| match effect {
         Effect::Order { token, order } => Some((*token, (**order).clone())),
@@ -65,7 +65,7 @@ pub(super) fn order(effects: &[Effect]) -> Option<(u64, Order)> {
     })
 }
 
-/// Begins a command and submits this form.
+/// Starts a command and submits this form.
 fn submit(host: &mut Host, conn: ConnId, node: &str, fields: Fields<'_>) -> Vec<Effect> {
     submit_at(host, conn, &format!("{ADMIN}{node}"), fields)
 }
@@ -83,7 +83,8 @@ fn disco(what: &str, node: &str) -> String {
     )
 }
 
-/// XEP-0050 2.2, 2.3; XEP-0133 6, 7: who is no administrator sees no command and executes none.
+/// XEP-0050 2.2, 2.3; XEP-0133 6, 7: a user who is not an administrator sees no command and can
+/// execute none.
 #[test]
 fn commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
@@ -99,7 +100,7 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     assert!(said(&effects).contains("<forbidden ") && order(&effects).is_none());
     let about = said(&host.ask(juliet, &disco("info", "http://jabber.org/protocol/commands")));
     assert!(about.contains("type='command-list'"), "{about}");
-    // XEP-0133 6: nobody is allowed to execute some, others are not supported.
+    // XEP-0133 6: some are forbidden to everybody, others are not supported.
     for (node, error) in [
         ("edit-admin", "<not-allowed "),
         ("edit-blacklist", "<feature-not-implemented "),
@@ -111,12 +112,12 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     }
     let answer = said(&host.ask(romeo, &command_at("urn:no-such", "", "")));
     assert!(answer.contains("<item-not-found "), "{answer}");
-    // An account does not have them: XEP-0133 2 addresses the service.
+    // An account has no commands: XEP-0133 2 addresses the service.
     let own = command("add-user", "", "").replace(" to='localhost'", "");
     assert!(said(&host.ask(romeo, &own)).contains("<service-unavailable "));
 }
 
-/// The knob: rights are looked at with each request, also within a session.
+/// Changing the setting: rights are checked with each request, also within a session.
 #[test]
 fn rights_end_with_the_setting() {
     let (mut host, romeo, _) = host();
@@ -128,7 +129,7 @@ fn rights_end_with_the_setting() {
     assert!(said(&effects).contains("<forbidden ") && order(&effects).is_none());
 }
 
-/// XEP-0133 4: each command's form, the order that it leads to, and what is told.
+/// XEP-0133 4: each command's form, its order, and its result.
 #[test]
 fn each_command_leads_to_an_order_xep0133_4() {
     let (mut host, romeo, _) = host();
@@ -281,7 +282,7 @@ fn each_command_leads_to_an_order_xep0133_4() {
     }
 }
 
-/// XEP-0133 4.25, 4.27: what is to be changed is in the form.
+/// XEP-0133 4.25, 4.27: the form contains the current text.
 #[test]
 fn a_text_that_is_there_is_in_the_form_xep0133_4_25() {
     let mut settings = settings();
@@ -304,7 +305,8 @@ fn a_text_that_is_there_is_in_the_form_xep0133_4_25() {
     assert!(said(&submit(&mut host, romeo, "set-welcome", &[("welcome", &[&long])])).contains("<bad-payload "));
 }
 
-/// XEP-0133 4.27: each new account is sent the welcome once, by its domain, and it waits for the first login.
+/// XEP-0133 4.27: each new account gets the welcome message once, from its domain, and it waits for
+/// the first login.
 #[test]
 fn an_account_is_welcomed_when_it_is_made_xep0133_4_27() {
     let mut host = Host::new(Settings { welcome: "Hello, <you>".into(), ..settings() });
@@ -314,7 +316,7 @@ fn an_account_is_welcomed_when_it_is_made_xep0133_4_27() {
         host.turn(Input::Command { token: 1, command });
     };
     put(&mut host, PutMode::Add);
-    // A password that is changed welcomes nobody.
+    // A changed password triggers no welcome message.
     put(&mut host, PutMode::Change);
     let (_, record) = host.disk.rows_of(Table::Accounts, "paris@localhost").next().expect("an account");
     let incarnation = Incarnation::of_record(record);
@@ -338,7 +340,7 @@ pub(super) fn full(host: &mut Host, conn: ConnId) -> String {
     ping.split("to='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a JID").to_owned()
 }
 
-/// XEP-0133 4.1, 4.7: a password becomes keys by a job, and is in no order.
+/// XEP-0133 4.1, 4.7: a job derives keys from the password, which is in no order.
 #[test]
 fn passwords_become_keys_before_they_are_ordered() {
     let (mut host, romeo, _) = host();
@@ -390,7 +392,7 @@ fn wrong_requests_have_the_errors_of_xep0050_4_4() {
     let id = session(&said(&host.ask(romeo, &command("delete-user", "", ""))));
     let answer = said(&host.ask(romeo, &command("delete-user", &format!(" sessionid='{id}'"), &many)));
     assert!(answer.contains("<bad-payload "), "more than 100 addresses: {answer}");
-    // XEP-0050 2.4.4: a session that was given up is over.
+    // XEP-0050 2.4.4: a cancelled session is over.
     let cancel = command("add-user", &format!("{own} action='cancel'"), "");
     assert!(said(&host.ask(romeo, &cancel)).contains("status='canceled'"));
     assert!(said(&host.ask(romeo, &cancel)).contains("<session-expired "));
@@ -398,7 +400,8 @@ fn wrong_requests_have_the_errors_of_xep0050_4_4() {
     assert!(said(&host.ask(romeo, &get)).contains("<bad-request "));
 }
 
-/// XEP-0050 3.4: a session is between one requester and one node, is used once, ends with time, and is one of a few.
+/// XEP-0050 3.4: a session is between one requester and one node, is used once, expires, and counts
+/// against a limit.
 #[test]
 fn sessions_are_bounded_and_of_one_requester_xep0050_3_4() {
     let (mut host, romeo, _) = host();
@@ -419,7 +422,8 @@ fn sessions_are_bounded_and_of_one_requester_xep0050_3_4() {
     assert!(said(&submit(&mut host, romeo, &ids[2])).contains("<session-expired "), "ten minutes are over");
 }
 
-/// What an administrator's client can have under way is bounded, and an order whose giver has gone is answered to nobody.
+/// The number of pending orders of an administrator's client is limited, and an order whose sender
+/// has disconnected is not answered.
 #[test]
 fn orders_under_way_are_bounded() {
     let (mut host, romeo, _) = host();
@@ -436,7 +440,7 @@ fn orders_under_way_are_bounded() {
     assert!(order(&host.ask(romeo, &ask)).is_some(), "there is room again");
 }
 
-/// Whoever could register the name of an administrator who has no account yet would be one.
+/// Whoever could register the name of an administrator without an account would become one.
 #[test]
 fn the_name_of_an_administrator_cannot_be_registered() {
     use throng_engine::io::ListenerKind;

@@ -1,5 +1,6 @@
-//! Messages that are sent again after a crash, because their receiver may have them (XEP-0198 4): the receiver's home looks, and what
-//! comes from the same sender meanwhile goes behind (RFC 6120 10.1).
+//! Messages that are sent again after a crash although their receiver may have them (XEP-0198 4):
+//! the receiver's home checks, and later messages from the same sender wait behind them (RFC 6120
+//! 10.1).
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ const BIND: &str =
     "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>";
 const ROMEO: ConnId = ConnId { slot: 1, generation: 1 };
 
-/// The home of a receiver, and answers of its store that wait until they are let through.
+/// The home of a receiver, and answers of its store that wait until they are released.
 struct Home {
     id: ShardId,
     shard: Shard,
@@ -28,7 +29,7 @@ struct Home {
     now: Now,
     reads: Vec<(u64, Vec<Query>)>,
     heard: String,
-    /// Batches of letters that have come.
+    /// Number of batches of letters received.
     batches: u64,
 }
 
@@ -76,7 +77,7 @@ impl Home {
         sent.into_iter().for_each(|conn| self.handle(Input::Sent { conn }));
     }
 
-    /// The store answers what it was asked first. Whether it was asked something.
+    /// The store answers its oldest query. Returns whether there was one.
     fn answer(&mut self) -> bool {
         if self.reads.is_empty() {
             return false;
@@ -88,7 +89,8 @@ impl Home {
         true
     }
 
-    /// Messages come from another shard, each with its body and the number of its entry in its sender's log.
+    /// Messages arrive from another shard, each with its body and the number of its entry in its
+    /// sender's log.
     fn come(&mut self, all: impl IntoIterator<Item = (usize, u64)>) {
         self.come_from("juliet@localhost/r", all);
     }
@@ -113,7 +115,7 @@ impl Home {
         self.turn();
     }
 
-    /// Bodies that the client was sent since it was last asked.
+    /// Bodies sent to the client since the last call.
     fn bodies(&mut self) -> Vec<usize> {
         let heard = std::mem::take(&mut self.heard);
         let bodies = heard.split("<body>").skip(1).map(|rest| rest.split('<').next().unwrap().parse().unwrap());
@@ -135,7 +137,7 @@ fn what_comes_while_one_is_looked_for_goes_behind_it_rfc6120_10_1() {
     assert_eq!(home.bodies(), [6], "nobody waits any more");
 }
 
-/// What one user sends again does not hold up what others say.
+/// A user's repeated messages do not delay those of others.
 #[test]
 fn others_do_not_wait_for_what_is_looked_for() {
     let mut home = Home::new();
@@ -161,7 +163,7 @@ fn no_more_waits_than_may() {
     let mut home = Home::new();
     home.come((0..PARKED_STANZAS_MAX + 10).map(|body| (body, if body == 0 { 5 | AGAIN } else { 6 })));
     while home.answer() {
-        // What it was sent it has taken, and more can be read.
+        // It acknowledges what it was sent, so more can be read.
         home.turn();
     }
     assert_eq!(home.bodies(), (0..=PARKED_STANZAS_MAX).collect::<Vec<_>>(), "and the others are refused");

@@ -1,4 +1,4 @@
-//! Announcements: to many sessions, a few at a time, and once to who logs in later.
+//! Announcements: to many sessions, a few per turn, and once to users who log in later.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn progress(host: &mut Host) -> (u64, u32) {
     }
 }
 
-/// So many milliseconds pass; who is told then.
+/// Lets this many milliseconds pass; returns what is sent.
 fn pass(host: &mut Host, ms: u64) -> String {
     host.now.mono_ms += ms;
     host.now.pass_wall(ms * 1_000);
@@ -47,7 +47,8 @@ fn kept(number: u64, until_us: u64) -> Kept {
     Kept { number, at_us: 1_000_000, until_us, text: "for later &".into() }
 }
 
-/// All sessions are told once, and no turn tells more than a few of them, however long it is after the one before.
+/// Every session gets the announcement once, and no turn sends more than a few, however much later
+/// it is than the one before.
 #[test]
 fn many_sessions_are_told_a_few_a_turn() {
     const SESSIONS: usize = 5_000;
@@ -73,7 +74,7 @@ fn many_sessions_are_told_a_few_a_turn() {
     assert_eq!(pass(&mut host, 10_000).matches("hello").count(), 0);
 }
 
-/// A long text goes to fewer in a turn: it is bytes that fill memory.
+/// A long text is sent to fewer sessions per turn: bytes fill memory.
 #[test]
 fn a_long_text_is_told_to_fewer() {
     let mut host = host();
@@ -99,7 +100,8 @@ fn announcements_are_told_in_their_order_and_few_may_be_under_way() {
     assert_eq!(bodies, ["no 0", "no 1", "no 2", "no 3"]);
 }
 
-/// A session that waits to be resumed is told when it is (XEP-0198 5): a phone is hardly ever connected.
+/// A session that waits to be resumed gets the announcement when it is (XEP-0198 5): a phone is
+/// rarely connected.
 #[test]
 fn a_session_that_waits_to_be_resumed_is_told_then_xep0198_5() {
     let mut host = host();
@@ -117,7 +119,8 @@ fn a_session_that_waits_to_be_resumed_is_told_then_xep0198_5() {
     assert!(resumed.contains("<body>hello</body>"), "{resumed}");
 }
 
-/// Who logs in later is told once, by one session, with the time at which it was announced (XEP-0203); also after a restart.
+/// A user who logs in later gets it once, on one session, with the time of the announcement
+/// (XEP-0203); also after a restart.
 #[test]
 fn who_logs_in_later_is_told_once_and_for_good() {
     let mut host = host();
@@ -140,7 +143,7 @@ fn who_logs_in_later_is_told_once_and_for_good() {
         assert!(!said(&host.ask(juliet, again)).contains("for later"));
     }
 
-    // The store has it, and who has been shown it.
+    // The store has it, and who has received it.
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.kept = Some(Arc::new(kept(7, u64::MAX)));
     let mut again = Host::new(settings);
@@ -168,7 +171,7 @@ fn on_a_full_disk_nothing_is_kept() {
     assert_eq!(reply(host.turn(Input::Command { token: 1, command })), Some(Reply::StoreFull));
 }
 
-/// Two sessions that become available at once: one of them is told.
+/// Two sessions become available at once: one of them gets it.
 #[test]
 fn of_two_sessions_at_once_one_is_told() {
     let mut host = host();

@@ -1,4 +1,4 @@
-//! Archive queries (XEP-0313) in a shard: whose turn it is, and whom they hold up.
+//! Archive queries (XEP-0313) in a shard: the order of their turns, and what they delay.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Input, ListenerKind, StorageState};
@@ -10,7 +10,7 @@ fn settings() -> Settings {
     Settings::new("localhost", 1, [0; 32], 0)
 }
 
-/// A user who is available, and has so many messages of so many bytes from another one.
+/// An available user with this many messages of this many bytes from another user.
 fn with_messages(count: usize, bytes: usize) -> (Host, ConnId, ConnId) {
     let mut host = Host::new(settings());
     host.account("juliet");
@@ -34,7 +34,7 @@ fn query(id: &str, inside: &str) -> String {
 #[test]
 fn queries_of_a_user_are_answered_one_after_the_other_and_so_many_wait() {
     let (mut host, _, juliet) = with_messages(3, 10);
-    // All of them in one read: the first is under way when the last comes.
+    // All of them in one read: the first is in progress when the last arrives.
     let all: String = (0..30).map(|n| query(&format!("q{n}"), "")).collect();
     let came = said(&host.ask(juliet, &all));
     let answers = came.matches("<fin ").count();
@@ -49,7 +49,8 @@ fn queries_of_a_user_are_answered_one_after_the_other_and_so_many_wait() {
 fn a_page_waits_for_room_and_live_messages_do_not_wait_for_it() {
     let (mut host, romeo, juliet) = with_messages(40, 3_000);
     host.ask(juliet, "<enable xmlns='urn:xmpp:sm:3'/>");
-    // XEP-0313 4.3.1: a page has less than it might, and a second one fills what may be unacknowledged; the third waits.
+    // XEP-0313 4.3.1: a page has less than it could, and a second one fills the limit of
+    // unacknowledged output; the third waits.
     let mut came = String::new();
     for n in 0..4 {
         came += &said(&host.ask(juliet, &query(&format!("q{n}"), "")));
@@ -99,7 +100,7 @@ fn results_go_to_who_asks_alone_and_wait_in_no_log() {
     assert_eq!(said(&to_phone.collect::<Vec<_>>()), "");
     let came = said(&host.ask(phone, &query("q2", "")));
     assert_eq!(came.matches("<result ").count(), 3, "a result is not archived itself");
-    // XEP-0352: a client that nobody looks at has asked for it all the same.
+    // XEP-0352: an inactive client has requested it all the same.
     host.ask(juliet, "<inactive xmlns='urn:xmpp:csi:0'/>");
     assert_eq!(said(&host.ask(juliet, &query("q3", ""))).matches("<result ").count(), 3);
 }
@@ -148,7 +149,7 @@ fn what_retention_has_removed_is_not_found() {
     assert!(said(&host.ask(juliet, &query("q", &after))).contains("item-not-found"), "XEP-0313 4.3.2");
 }
 
-/// Juliet, of the account with a password, logs in and is available.
+/// Juliet, whose account has a password, logs in and becomes available.
 fn juliet(host: &mut Host, slot: u32) -> ConnId {
     let conn = ConnId { slot, generation: 1 };
     let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
@@ -165,8 +166,9 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> &'a str {
     rest.split_once(behind).expect("an end").0
 }
 
-/// XEP-0359 6, XEP-0313 3.3: an id says nothing of how much the archive holds. It is the same wherever a client meets it, and in each life of the
-/// server; what earlier versions told, the number itself, is understood.
+/// XEP-0359 6, XEP-0313 3.3: an id does not reveal how many messages the archive has. It is the
+/// same wherever a client sees it, and after each restart of the server; the plain number, which
+/// earlier versions sent, is still accepted.
 #[test]
 fn ids_are_opaque_and_stay_what_they_are() {
     let page = |ids: &[&str]| {

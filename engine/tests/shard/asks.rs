@@ -1,4 +1,5 @@
-//! Requests of the server's own to clients (RFC 6120 8.2.3): they are answered to whoever has asked, once.
+//! Requests from the server to clients (RFC 6120 8.2.3): the answer goes to the extension that
+//! asked, once.
 
 use throng_engine::io::Input;
 use throng_engine::settings::Settings;
@@ -6,7 +7,7 @@ use throng_sim::host::{Host, said};
 
 const IDLE_S: u32 = 10;
 
-/// A shard, and what it says when nothing was heard from a session for so long.
+/// A shard, and what it sends when a session has been silent for too long.
 fn asked() -> (Host, throng_engine::id::ConnId, String) {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.idle_s_max = IDLE_S;
@@ -31,7 +32,7 @@ fn counted(host: &Host) -> (u64, u64) {
     (counters.asks_sent.get(), counters.asks_answered.get())
 }
 
-/// XEP-0199 4.1, and 4.2: a client that does not know pings answers as well.
+/// XEP-0199 4.1 and 4.2: a client that does not support pings answers as well.
 #[test]
 fn one_who_answers_stays() {
     for answer in ["<iq type='result' id='ID' to='localhost'/>", "<iq type='error' id='ID'><error type='cancel'/></iq>"]
@@ -40,7 +41,7 @@ fn one_who_answers_stays() {
         assert!(ping.contains("from='localhost' to='romeo@localhost/"), "{ping}");
         let id = ping.split("id='").nth(1).and_then(|rest| rest.split('\'').next()).expect("an id").to_owned();
         assert!(ping.contains("<ping xmlns='urn:xmpp:ping'/>") && counted(&host) == (1, 0), "{ping}");
-        // Nobody has asked this.
+        // An answer that nobody requested.
         host.ask(conn, "<iq type='result' id='other' to='localhost'/>");
         assert_eq!(counted(&host), (1, 0));
         host.ask(conn, &answer.replace("ID", &id));

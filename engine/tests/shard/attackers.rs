@@ -1,6 +1,7 @@
-//! Somebody with an account against archives, nodes, copies and those who do not want to be seen. What has tests elsewhere: storms of
-//! queries (`archive`), publications to 1,000 interested contacts and poisoned capabilities (`eventing`), tokens that are stolen,
-//! shown again or outlived by a password (`sasl2`), bounds of nodes (`pubsub::tests`) and of forms (`mam::tests`).
+//! An attacker with an account against archives, nodes, copies and users who do not want to be
+//! seen. Other attacks are tested elsewhere: storms of queries (`archive`), publications to 1,000
+//! interested contacts and poisoned capabilities (`eventing`), stolen, replayed or outdated tokens
+//! (`sasl2`), limits of nodes (`pubsub::tests`) and of forms (`mam::tests`).
 
 use throng_engine::id::ConnId;
 use throng_engine::io::Effect;
@@ -13,7 +14,7 @@ const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 const MAM: &str = "urn:xmpp:mam:2";
 const USERS: [&str; 3] = ["juliet", "romeo", "mallory"];
 
-/// Three users who are available.
+/// Three available users.
 fn three() -> (Host, [ConnId; 3]) {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
     let mut at = 0;
@@ -27,14 +28,15 @@ fn three() -> (Host, [ConnId; 3]) {
     (host, all)
 }
 
-/// What one connection is sent for what another one says.
+/// What one connection receives when another one sends this.
 fn heard(host: &mut Host, says: ConnId, text: &str, hears: ConnId) -> String {
     let effects = host.ask(says, text);
     let own = effects.iter().filter(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == hears));
     own.map(|effect| said(std::slice::from_ref(effect))).collect()
 }
 
-/// What is sent for a request. A client that is not read from any more waits until it has paid; whether it had to.
+/// The output for a request. A client that is no longer read from waits until its work is paid off;
+/// returns whether it had to.
 fn patiently(host: &mut Host, conn: ConnId, text: &str, other: ConnId) -> (String, bool) {
     let effects = host.ask(conn, text);
     let paused = effects.iter().any(|effect| matches!(effect, Effect::Pause { conn: paused } if *paused == conn));
@@ -69,7 +71,8 @@ fn stored(host: &Host, table: Table, user: &str) -> (usize, usize) {
     host.disk.rows_of(table, &account).fold((0, 0), |(rows, bytes), (_, value)| (rows + 1, bytes + value.len()))
 }
 
-/// XEP-0313 4.1.1: whoever asks for everybody in turn reads the index, which is written once, and waits for what it has cost.
+/// XEP-0313 4.1.1: a client that queries for every peer in turn reads the index, which is written
+/// once, and waits for the cost.
 #[test]
 fn who_asks_for_the_messages_with_everybody_pays_for_it_and_writes_nothing() {
     let (mut host, [juliet, romeo, mallory]) = three();
@@ -99,7 +102,8 @@ fn who_asks_for_the_messages_with_everybody_pays_for_it_and_writes_nothing() {
     assert!(is_answered(&mut host, juliet) && is_answered(&mut host, romeo));
 }
 
-/// RFC 6120 8.3.3.17: a request costs its session time for what it is to read, answered or refused, and so holds up nobody else.
+/// RFC 6120 8.3.3.17: a request costs its session time for what it reads, whether it is answered or
+/// refused, and so delays nobody else.
 #[test]
 fn who_sends_large_requests_that_are_refused_pays_for_them() {
     let (mut host, [juliet, _, mallory]) = three();
@@ -112,14 +116,14 @@ fn who_sends_large_requests_that_are_refused_pays_for_them() {
         paused
     });
     assert!(free.is_some_and(|free| (3..20).contains(&free)), "{free:?} requests of 28 KB before it has to wait");
-    // XEP-0313 4.1: one that is longer than any query is not even read.
+    // XEP-0313 4.1: a query longer than any valid one is not even read.
     let query = format!("<query xmlns='{MAM}'>{}</query>", form(100));
     let (said, _) = patiently(&mut host, mallory, &set(0, &query), juliet);
     assert!(said.contains("the query asks for too many ids"), "{said}");
     assert!(is_answered(&mut host, juliet));
 }
 
-/// XEP-0313 8.1, XEP-0441 2: an archive is its user's, by whatever address and request.
+/// XEP-0313 8.1, XEP-0441 2: an archive belongs to its user, by any address and request.
 #[test]
 fn nobody_learns_anything_of_anothers_archive() {
     let (mut host, [juliet, romeo, mallory]) = three();
@@ -134,7 +138,7 @@ fn nobody_learns_anything_of_anothers_archive() {
                 assert!(said.contains("type='error'") && !said.contains("secret"), "{kind} {request} {to}: {said}");
             }
         }
-        // XEP-0313 3.1: in the name of somebody else.
+        // XEP-0313 3.1: in another user's name.
         let forged = format!("<iq type='set' id='q' from='juliet@localhost'>{request}</iq>");
         let (other, _) = host.bind(9, "mallory");
         let said = said(&host.ask(other, &forged));
@@ -144,7 +148,8 @@ fn nobody_learns_anything_of_anothers_archive() {
     assert_eq!(own.matches("secret").count(), 1, "{own}");
 }
 
-/// XEP-0060 12.11: nodes that are made by publishing are bounded as those that are made by name.
+/// XEP-0060 12.11: the same limit applies to nodes created by publishing as to those created by
+/// name.
 #[test]
 fn ten_thousand_nodes_are_as_many_as_an_account_may_have() {
     let (mut host, [juliet, _, mallory]) = three();
@@ -154,13 +159,14 @@ fn ten_thousand_nodes_are_as_many_as_an_account_may_have() {
     }
     assert_eq!(refused, 10_000 - NODES_MAX);
     let (rows, bytes) = stored(&host, Table::Nodes, "mallory");
-    // The directory, and two rows of each item.
+    // The directory, and two rows per item.
     assert_eq!(rows, 1 + 2 * NODES_MAX);
     assert!(bytes < NODE_DIRECTORY_BYTES_MAX + NODES_MAX * 200, "{bytes}");
     assert!(is_answered(&mut host, juliet));
 }
 
-/// XEP-0060 7.1.3.6, 8.2.4: a node that keeps as many items as it may keeps no more of 100,000.
+/// XEP-0060 7.1.3.6, 8.2.4: a node with the maximum number of items stores no more than that of
+/// 100,000.
 #[test]
 fn a_hundred_thousand_items_are_as_many_as_a_node_may_have() {
     let (mut host, [juliet, _, mallory]) = three();
@@ -182,7 +188,7 @@ fn a_hundred_thousand_items_are_as_many_as_a_node_may_have() {
     assert!(is_answered(&mut host, juliet));
 }
 
-/// XEP-0060 8.9.2: a list in one request is as long as it may be in all.
+/// XEP-0060 8.9.2: a list in one request can be as long as the limit permits in all.
 #[test]
 fn affiliations_of_thousands_in_one_request_change_nothing() {
     let (mut host, [_, _, mallory]) = three();
@@ -195,8 +201,8 @@ fn affiliations_of_thousands_in_one_request_change_nothing() {
     assert_eq!(stored(&host, Table::Nodes, "mallory"), before);
 }
 
-/// XEP-0280 11, XEP-0313 4.2, XEP-0060 12.16: who looks like a user's own account to a client has to be it. What another one sends bears the
-/// sender's full JID, whatever it wraps.
+/// XEP-0280 11, XEP-0313 4.2, XEP-0060 12.16: only the user's own account can look like it to a
+/// client. Stanzas from another user carry the sender's full JID, whatever they wrap.
 #[test]
 fn copies_results_and_notifications_that_are_forged_bear_the_forgers_name() {
     let (mut host, [juliet, _, mallory]) = three();
@@ -230,14 +236,14 @@ fn copies_results_and_notifications_that_are_forged_bear_the_forgers_name() {
             );
         }
     }
-    // RFC 6120 8.1.2.1: a session may write its bare JID there, and it is not believed.
+    // RFC 6120 8.1.2.1: a session may write its bare JID there, but the server replaces it.
     let own = "<message from='mallory@localhost' to='mallory@localhost' type='chat'><sent xmlns='urn:xmpp:carbons:2'/></message>";
     let named = said(&host.ask(mallory, own));
     assert!(named.contains(&format!("from='{full}'")) && !named.contains("from='mallory@localhost'"), "{named}");
 }
 
-/// XEP-0191 3.3, RFC 6121 3.2, XEP-0163 4: whoever was blocked, or is no subscriber any more, learns no more of presence and nodes than
-/// of an account that is not there.
+/// XEP-0191 3.3, RFC 6121 3.2, XEP-0163 4: a blocked or unsubscribed user learns no more about
+/// presence and nodes than about those of an account that does not exist.
 #[test]
 fn neither_who_is_blocked_nor_who_is_unsubscribed_learns_of_presence_or_nodes() {
     let open = "<create node='open'/><configure><x xmlns='jabber:x:data' type='submit'>\
@@ -283,8 +289,9 @@ fn neither_who_is_blocked_nor_who_is_unsubscribed_learns_of_presence_or_nodes() 
             after += &heard(&mut host, juliet, &publish("open", 4), romeo);
         }
         assert_eq!(after, "", "{how}: he hears nothing");
-        // What he asks is answered as for somebody who is not there. Which account exists `disco#items` alone gives away to who is blocked,
-        // because XEP-0191 3.3 asks for an error and XEP-0030 8 for an empty list.
+        // His requests get the answers for a missing account. Only `disco#items` reveals to a
+        // blocked user which accounts exist, because XEP-0191 3.3 requires an error and XEP-0030 8
+        // an empty list.
         for request in [
             pubsub("<items node='presence'/>"),
             pubsub("<subscribe node='presence' jid='romeo@localhost'/>"),

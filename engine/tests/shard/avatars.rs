@@ -12,7 +12,7 @@ const DATA: &str = "urn:xmpp:avatar:data";
 const METADATA: &str = "urn:xmpp:avatar:metadata";
 const NS: &str = "http://jabber.org/protocol/pubsub";
 
-/// An image of a type, as its first bytes say it, with what is behind them.
+/// An image whose first bytes show its type, followed by other bytes.
 fn image(begins: &[u8], rest: &str) -> Vec<u8> {
     [begins, rest.as_bytes()].concat()
 }
@@ -80,7 +80,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Juliet and Romeo are available, and see each other.
+    /// Juliet and Romeo are available and see each other.
     fn new() -> Scene {
         let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
         host.account("juliet");
@@ -97,7 +97,7 @@ impl Scene {
         Scene { host, juliet, romeo }
     }
 
-    /// What Juliet's client leads to, for all.
+    /// The output to everybody when Juliet's client sends this.
     fn juliet(&mut self, says: &str) -> String {
         self.host.now.mono_ms += 10_000;
         let (conn, text) = (self.juliet, says.to_owned());
@@ -112,7 +112,7 @@ impl Scene {
         said(&self.host.ask(conn, says))
     }
 
-    /// The photo that Romeo finds in Juliet's vCard.
+    /// The photo in Juliet's vCard as Romeo sees it.
     fn photo(&mut self) -> Option<(String, Vec<u8>)> {
         let card = self.romeo(GET);
         let part = |name: &str| Some(card.split_once(&format!("<{name}>"))?.1.split_once("</")?.0.to_owned());
@@ -120,7 +120,7 @@ impl Scene {
         Some((part("TYPE").unwrap_or_default(), STANDARD.decode(bytes).expect("base64")))
     }
 
-    /// The host starts again, and both come back, Juliet last.
+    /// The host restarts, and both return, Juliet last.
     fn again(&mut self) -> String {
         let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
         host.disk = std::mem::take(&mut self.host.disk);
@@ -146,7 +146,8 @@ fn an_avatar_that_is_published_is_the_photo_of_the_vcard_and_shown_in_presence()
     assert_eq!(scene.photo(), Some(("image/png".into(), image.clone())));
     assert!(scene.romeo(GET).contains("<FN>Juliet</FN>"), "the rest of the vCard stays");
 
-    // 4: in each presence from then on, also a directed one; but an empty <photo/> stays, and what is empty or another hash does not.
+    // 4: in each later presence, also a directed one; but the client's empty <photo/> stays, while
+    // an empty <x/> or another hash is replaced.
     let with = shows(&hash(&image));
     for (says, shows) in [
         ("<presence><show>away</show></presence>", &*with),
@@ -164,14 +165,15 @@ fn an_avatar_that_is_published_is_the_photo_of_the_vcard_and_shown_in_presence()
     let said = scene.juliet("<presence type='unavailable' to='romeo@localhost'/>");
     assert!(!said.contains("vcard-temp:x:update"), "{said}");
 
-    // It is there again when nothing of it is in memory, for who asks, too.
+    // It is there again after memory was cleared, also for requests.
     let said = scene.again();
     assert_eq!(said.matches(&with).count(), 2, "{said}");
     let said = scene.romeo("<presence to='juliet@localhost' type='probe'/>");
     assert!(said.contains(&with), "{said}");
 }
 
-/// XEP-0398 4, XEP-0084 3.5, XEP-0060 7.2, 8.4, 8.5: it is gone from the vCard when it is disabled or withdrawn.
+/// XEP-0398 4, XEP-0084 3.5, XEP-0060 7.2, 8.4, 8.5: it is removed from the vCard when it is
+/// disabled or withdrawn.
 #[test]
 fn an_avatar_that_is_withdrawn_is_no_photo_any_more() {
     let image = png("one");
@@ -208,10 +210,10 @@ fn an_avatar_that_is_withdrawn_is_no_photo_any_more() {
         assert!(said.contains(SHOWS_NONE), "{gone}: {said}");
         assert_eq!(scene.photo(), None, "{gone}");
         assert!(scene.romeo(GET).contains("<FN>Juliet</FN>"));
-        // XEP-0153 4.1: that there is none is said from then on.
+        // XEP-0153 4.1: from then on presence says that there is none.
         assert!(scene.again().contains(SHOWS_NONE));
     }
-    // An image that is withdrawn and is not the photo is no matter.
+    // Withdrawing an image that is not the photo changes nothing.
     let mut scene = Scene::new();
     scene.juliet(&data(&image, "open"));
     scene.juliet(&metadata(&image));
@@ -222,10 +224,11 @@ fn an_avatar_that_is_withdrawn_is_no_photo_any_more() {
     assert!(scene.photo().is_some());
 }
 
-/// XEP-0398 3.1, 6: what is not open to all, not what it says to be, no image, or too large stays where it is.
+/// XEP-0398 3.1, 6: an image that is not public, differs from its declared type, is invalid or too
+/// large is not converted.
 #[test]
 fn what_cannot_be_converted_leaves_the_vcard_as_it_is() {
-    // No type that avatars have, so there are no nodes yet.
+    // The type is not valid for avatars, so there are no nodes yet.
     let before = b"<svg xmlns='http://www.w3.org/2000/svg'/>";
     let large = png(&"x".repeat(VCARD_BYTES_MAX * 3 / 4));
     for (image, access, id) in [
@@ -248,7 +251,8 @@ fn what_cannot_be_converted_leaves_the_vcard_as_it_is() {
     }
 }
 
-/// XEP-0398 3.2: with the type that the image has (XEP-0153 5), to who wants to know; and nothing comes back.
+/// XEP-0398 3.2: published with the image's real type (XEP-0153 5), to interested clients; and
+/// nothing is converted back.
 #[test]
 fn a_photo_of_a_vcard_is_published_as_avatar() {
     let mut scene = Scene::new();
@@ -272,22 +276,22 @@ fn a_photo_of_a_vcard_is_published_as_avatar() {
             found.contains(&format!("<item id='{id}'><data xmlns='{DATA}'>{}</data>", STANDARD.encode(&image))),
             "{found}"
         );
-        // The same once more changes nothing, and nobody is told.
+        // Repeating it changes nothing, and nobody is notified.
         let said = scene.juliet(&vcard(Some((declared, &image))));
         assert!(!said.contains("vcard-temp:x:update") && !said.contains("#event"), "{said}");
         assert_eq!(scene.photo().map(|(_, photo)| photo), Some(image));
     }
-    // XEP-0084 3.5: it is disabled with the photo, and its image is not left for all to read.
+    // XEP-0084 3.5: it is disabled with the photo, and its image does not stay public.
     let said = scene.juliet(&vcard(None));
     assert!(said.contains(SHOWS_NONE), "{said}");
     let found = scene.romeo(&items(METADATA));
     assert!(found.contains(&format!("<metadata xmlns='{METADATA}'/>")), "{found}");
     assert!(!scene.romeo(&items(DATA)).contains("<data "), "it is gone");
-    // No image: its hash is shown, and nothing is published.
+    // Not an image: its hash is shown, but nothing is published.
     let said = scene.juliet(&vcard(Some(("image/png", b"no image"))));
     assert!(said.contains(&shows(&hash(b"no image"))), "{said}");
     assert!(!scene.romeo(&items(DATA)).contains("<data "), "it is no image");
-    // Nor is an avatar that the photo never was touched by a vCard without one.
+    // A vCard without a photo does not affect an avatar that never was the photo.
     scene.juliet(&vcard(None));
     let own = png("for contacts");
     let closed = format!("<iq type='set' id='o'><pubsub xmlns='{NS}#owner'><delete node='{DATA}'/></pubsub></iq>");
@@ -298,7 +302,7 @@ fn a_photo_of_a_vcard_is_published_as_avatar() {
     assert!(scene.romeo(&items(METADATA)).contains(&hash(&own)));
 }
 
-/// What many sessions have in common is kept once, whatever photos their users have.
+/// A payload common to many sessions is stored once, whatever photos their users have.
 #[test]
 fn photos_make_no_presence_distinct() {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));

@@ -26,7 +26,7 @@ impl Scene {
         Scene { host, conn }
     }
 
-    /// The same with the rows of another one.
+    /// The same with the rows of another scene.
     fn with_rows_of(mut self, other: Scene) -> Scene {
         self.host.disk = other.host.disk;
         self
@@ -43,7 +43,7 @@ impl Scene {
         said
     }
 
-    /// What private XML has (XEP-0049).
+    /// The content of private XML (XEP-0049).
     fn private(&mut self) -> String {
         let said = self.done(
             "<iq type='get' id='g'><query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'/></query></iq>",
@@ -51,12 +51,12 @@ impl Scene {
         between(&said, "<query xmlns='jabber:iq:private'>", "</query>")
     }
 
-    /// What the node with one item has (XEP-0048 3.3).
+    /// The content of the node with one item (XEP-0048 3.3).
     fn node(&mut self) -> String {
         between(&self.done(&items(OLD)), "<item id='current'>", "</item>")
     }
 
-    /// Items (XEP-0402), in the order of their ids.
+    /// Items (XEP-0402), sorted by id.
     fn new_ones(&mut self) -> Vec<String> {
         let said = self.ask(&items(NEW));
         let mut all: Vec<String> = said.split("<item ").skip(1).map(|item| between(item, "", "</item>")).collect();
@@ -163,7 +163,8 @@ fn an_item_is_seen_by_old_clients_and_goes_for_them() {
     }
 }
 
-/// XEP-0402 4.3.2, XEP-0411 3: an old client's list is taken apart; what it has not changed stays as it was, and what it does not know too.
+/// XEP-0402 4.3.2, XEP-0411 3: an old client's list is split into items; unchanged items and
+/// unknown properties stay as they were.
 #[test]
 fn a_list_of_an_old_client_changes_the_items() {
     for (set, other) in [(set_private as fn(&str) -> String, true), (set_node, false)] {
@@ -181,12 +182,12 @@ fn a_list_of_an_old_client_changes_the_items() {
         );
         let seen = if other { scene.node() } else { scene.private() };
         assert!(seen.contains("theplay") && seen.contains("Hole"), "{seen}");
-        // A new client adds what the old one does not know.
+        // A new client adds properties unknown to the old one.
         let more = "<nick>JC</nick><extensions><state xmlns='urn:x'/></extensions>";
         scene.done(&publish("theplay@conference.shakespeare.lit", " name='The Play' autojoin='true'", more));
         assert!(scene.private().contains("Hole"), "web pages stay");
         let before = scene.new_ones();
-        // The old one writes all of them again, with one more, and changes one's name.
+        // The old one writes all of them again, with one more, and changes one name.
         let renamed = ORCHARD.replace("The Orchard", "Orchard");
         let third = "<conference jid='Third@conference.shakespeare.lit'/>";
         scene.done(&set(&format!("{PLAY}{renamed}{third}")));
@@ -200,7 +201,8 @@ fn a_list_of_an_old_client_changes_the_items() {
     }
 }
 
-/// XEP-0411 4: what was there before conversions were is not lost, whoever comes first.
+/// XEP-0411 4: bookmarks from before the conversion existed are not lost, whichever client comes
+/// first.
 #[test]
 fn what_was_there_before_is_brought_together() {
     let before = || {
@@ -210,10 +212,10 @@ fn what_was_there_before_is_brought_together() {
         assert_eq!(old.new_ones().len(), 1, "nothing is converted");
         old
     };
-    // A new client asks.
+    // A new client reads.
     let mut scene = Scene::new(&[]).with_rows_of(before());
     assert_eq!(scene.new_ones().len(), 2);
-    // An old one asks.
+    // An old one reads.
     let mut scene = Scene::new(&[]).with_rows_of(before());
     let seen = scene.private();
     assert!(seen.contains("theplay") && seen.contains("orchard"), "{seen}");
@@ -224,12 +226,12 @@ fn what_was_there_before_is_brought_together() {
     let mut scene = Scene::new(&[]).with_rows_of(before());
     scene.done(&set_private("<conference jid='third@conference.shakespeare.lit'/>"));
     assert_eq!(scene.new_ones().len(), 2, "the old one has removed what it had, and not what it has never seen");
-    // From then on a removal is one.
+    // From then on a removal takes effect.
     scene.done(&set_private(""));
     assert_eq!(scene.new_ones(), Vec::<String>::new());
 }
 
-/// XEP-0411 5: a node that others see gets nothing of it.
+/// XEP-0411 5: a node visible to others receives none of them.
 #[test]
 fn bookmarks_go_to_no_node_that_others_see() {
     for node in [NEW, OLD] {
@@ -238,7 +240,7 @@ fn bookmarks_go_to_no_node_that_others_see() {
         scene.done(&set_private(PLAY));
         assert!(!scene.ask(&items(node)).contains("theplay"), "{node}");
         assert!(scene.private().contains("theplay"));
-        // When it is closed, it gets them with the next change.
+        // Once it is closed, it gets them with the next change.
         let x = format!(
             "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>{NS}#node_config</value></field>{}{}</x>",
             field("access_model", "whitelist"),
@@ -252,7 +254,8 @@ fn bookmarks_go_to_no_node_that_others_see() {
     }
 }
 
-/// All together they are as large as one element may be, and what would be more is refused whole.
+/// Their total size is limited to that of one element, and a change beyond it is refused as a
+/// whole.
 #[test]
 fn bookmarks_are_bounded() {
     let mut scene = Scene::new(&[]);
@@ -268,7 +271,7 @@ fn bookmarks_are_bounded() {
     let said = scene.ask(&set_private(&many));
     assert!(said.contains("type='error'"), "{said}");
     assert_eq!(scene.new_ones().len(), 3);
-    // One less makes room.
+    // Removing one makes room.
     scene.done(&retract("room0@c"));
     scene.done(&publish("room3@c", "", &long));
 }

@@ -1,4 +1,5 @@
-//! The proxy of bytestreams (XEP-0065) at a domain of its own, as a client sees it; the host of the shard is the test.
+//! The proxy of bytestreams (XEP-0065) on its own domain, as a client sees it; the test is the
+//! shard's host.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use throng_engine::limits::ACTIVATIONS_USER_MAX;
 use throng_engine::settings::Settings;
 use throng_sim::host::{BIND, Host, said};
 
-/// A server with a proxy, and Romeo in it.
+/// A server with a proxy, and a session of Romeo's.
 fn host() -> (Host, ConnId) {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.serve_service("proxy.localhost", Service::Bytestreams);
@@ -39,7 +40,7 @@ fn activate(sid: &str, target: &str) -> String {
 
 const ADDRESS: &str = "<query xmlns='http://jabber.org/protocol/bytestreams'/>";
 
-/// The activations among these effects, with their tokens.
+/// The activations in these effects, with their tokens.
 fn activations(effects: &[Effect]) -> Vec<(u64, Activation)> {
     let of = |effect: &Effect| match effect {
         Effect::Activate { token, activation } => Some((*token, (**activation).clone())),
@@ -48,7 +49,7 @@ fn activations(effects: &[Effect]) -> Vec<(u64, Activation)> {
     effects.iter().filter_map(of).collect()
 }
 
-/// Romeo's full JID, as the server has told it.
+/// Romeo's full JID as reported by the server.
 fn full(host: &mut Host, conn: ConnId) -> String {
     let answer = said(&host.ask(conn, &disco("", "info").replace(" to=''", "")));
     answer.split(" to='").nth(1).and_then(|rest| rest.split('\'').next()).expect("an address").to_owned()
@@ -79,7 +80,7 @@ fn the_address_is_told_to_users_xep0065_4() {
     let told = "<query xmlns='http://jabber.org/protocol/bytestreams'>\
                 <streamhost jid='proxy.localhost' host='2001:db8::1' port='7777'/></query>";
     assert!(answer.contains("type='result'") && answer.contains(told), "{answer}");
-    // Before version 1.8 of the text an id was sent with it.
+    // Before version 1.8 of the XEP an id was sent with it.
     let with_id = ADDRESS.replace("/>", " sid='a'/>");
     assert!(said(&host.ask(conn, &iq("get", "proxy.localhost", &with_id))).contains("<streamhost "));
     for elsewhere in ["localhost", "romeo@localhost"] {
@@ -136,7 +137,8 @@ fn what_cannot_begin_is_an_error_of_the_text_xep0065_6_3_5() {
     }
 }
 
-/// The requester is who has sent the request, whatever it says: nobody begins a stream of somebody else's.
+/// The requester is the sender of the request, whatever it claims: nobody activates another user's
+/// stream.
 #[test]
 fn the_requester_is_who_asks_xep0065_6_3_5() {
     let (mut host, conn) = host();

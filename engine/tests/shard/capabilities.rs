@@ -1,4 +1,5 @@
-//! Entity Capabilities of the server (XEP-0115): what streams announce is what service discovery answers.
+//! Entity Capabilities of the server (XEP-0115): the announced hash is that of the service
+//! discovery answer.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -27,7 +28,7 @@ fn announced(features: &str) -> (String, String) {
     (value("node"), value("ver"))
 }
 
-/// XEP-0115 5.1, as a client computes it from an answer.
+/// XEP-0115 5.1: the hash as a client computes it from an answer.
 fn hash(query: &Element) -> String {
     let attr = |element: &Element, name: &str| element.attr(name).unwrap_or_default().to_owned();
     let sorted = |mut all: Vec<String>| {
@@ -50,8 +51,8 @@ fn hash(query: &Element) -> String {
     BASE64.encode(Sha1::digest(text))
 }
 
-/// What a stream to a domain offers behind a login in two steps, what one offers behind SASL 2 with a resource (XEP-0386), and the
-/// second's connection.
+/// The stream features of a domain after a login in two steps, and after SASL 2 with a resource
+/// (XEP-0386), with the connection of the latter.
 fn offers(host: &mut Host, slot: u32, domain: &str) -> ([String; 2], ConnId) {
     let header = HEADER.replace("'localhost'", &format!("'{domain}'"));
     let mut connect = |slot| {
@@ -76,7 +77,7 @@ fn offers(host: &mut Host, slot: u32, domain: &str) -> ([String; 2], ConnId) {
     ([restarted, inline], second)
 }
 
-/// A host with another domain, whose accounts are as good.
+/// A host with a second domain, whose accounts are equivalent.
 fn host(settings: &Settings) -> Host {
     let mut settings = settings.clone();
     settings.serve("capulet.example");
@@ -90,8 +91,9 @@ fn host(settings: &Settings) -> Host {
     host
 }
 
-/// XEP-0115 5.1, 6.2, 6.3: on each domain, however the client has logged in, disco#info for the announced node is answered, names that
-/// node, says the same as without it, and has the announced hash.
+/// XEP-0115 5.1, 6.2, 6.3: on each domain, however the client has logged in, disco#info for the
+/// announced node is answered, repeats that node, is the same as without it, and has the announced
+/// hash.
 fn hold_what_they_announce(settings: &Settings, what: &str) {
     let mut host = host(settings);
     for (slot, domain) in [(0, "localhost"), (2, "capulet.example")] {
@@ -115,7 +117,7 @@ fn hold_what_they_announce(settings: &Settings, what: &str) {
     }
 }
 
-/// XEP-0115 5.1: what the operator has set changes what there is, and with it the hash.
+/// XEP-0115 5.1: the operator's settings change the features, and with them the hash.
 #[test]
 fn the_announced_hash_is_that_of_the_answer_xep_0115_5_1() {
     let usual = Settings::new("localhost", 1, [0; 32], 0);

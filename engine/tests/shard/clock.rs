@@ -1,4 +1,5 @@
-//! Order and time are two things: a clock that jumps changes no order and falsifies neither stamps nor ages.
+//! Order does not depend on time: a clock that jumps changes no order and falsifies neither
+//! timestamps nor ages.
 
 use throng_engine::id::Now;
 use throng_engine::io::{Command, Input, LogCommand};
@@ -8,11 +9,11 @@ use throng_engine::store::archive::entries;
 use throng_sim::disk::Disk;
 use throng_sim::host::{Host, said};
 
-/// 2026-01-01T00:00:00Z, seconds.
+/// 2026-01-01T00:00:00Z in seconds.
 const THEN_S: u64 = 1_767_225_600;
 const YEAR_S: u64 = 365 * 86_400;
 
-/// The process over what an earlier one has stored.
+/// A process with the store of an earlier one.
 fn process(disk: Disk, number_floor: u64) -> Host {
     let mut settings = Settings::new("localhost", 1, [0; 32], number_floor);
     settings.retention_s = YEAR_S;
@@ -25,12 +26,12 @@ fn process(disk: Disk, number_floor: u64) -> Host {
     host
 }
 
-/// What the wall says, while the other clock stands still.
+/// This wall clock time, while the monotonic clock stands still.
 fn at(wall_s: u64) -> Now {
     Now::new(1_000, wall_s * 1_000_000)
 }
 
-/// One jump forward raised all stamps from then on, also after restarts.
+/// Once, a jump forward raised all later timestamps, also after restarts.
 #[test]
 fn a_jump_of_the_clock_is_over_when_it_is_over() {
     let mut host = process(Disk::default(), 0);
@@ -54,8 +55,9 @@ fn a_jump_of_the_clock_is_over_when_it_is_over() {
     assert!(order.is_sorted(), "{order:?}: {told}");
 }
 
-/// Messages go by their age; those that came while the clock was wrong stay until they look old enough, and keep no others.
-/// Users who only send, whose cursor nobody moves, were never trimmed.
+/// Messages expire by age; those that arrived while the clock was wrong stay until they look old
+/// enough, and do not retain others. Users who only send, whose cursor never moves, were never
+/// trimmed once.
 #[test]
 fn archives_are_trimmed_by_age_also_of_those_who_only_send() {
     let mut host = process(Disk::default(), 0);
@@ -75,7 +77,7 @@ fn archives_are_trimmed_by_age_also_of_those_who_only_send() {
     assert_eq!((kept("romeo@localhost"), kept("juliet@localhost")), (1, 3), "what waits for Juliet stays");
 }
 
-/// The bodies of a user's archive.
+/// The bodies in a user's archive.
 fn kept(host: &Host, user: &str) -> Vec<u64> {
     let rows = host.disk.rows_of(Table::Archive, user);
     rows.flat_map(|(sort, row)| entries(sort, row).expect("whole")).map(|(_, entry)| entry.time_ms / 1_000).collect()
@@ -85,8 +87,9 @@ fn retain(host: &mut Host, user: &str) {
     host.turn(Input::Command { token: 1, command: Command::Log(LogCommand::Retain { users: vec![user.into()] }) });
 }
 
-/// What was written while the clock was ahead kept all later messages until its own stamps were old. It is as old as what came
-/// next, also where more of it is there than is read at once.
+/// Messages written while the clock was ahead once retained all later ones until their own
+/// timestamps were old. Their age is that of the next message, also if there are more of them than
+/// one read returns.
 #[test]
 fn stamps_of_the_future_keep_nothing_that_came_later() {
     let mut host = process(Disk::default(), 0);
@@ -107,7 +110,7 @@ fn stamps_of_the_future_keep_nothing_that_came_later() {
     assert_eq!(kept(&host, "romeo@localhost"), [THEN_S + YEAR_S]);
 }
 
-/// A clock that is ahead removes nothing: what goes by age goes by the time that has certainly passed.
+/// A clock that is ahead removes nothing: expiry uses the time that has certainly passed.
 #[test]
 fn a_clock_in_doubt_makes_no_message_old() {
     let mut host = process(Disk::default(), 0);

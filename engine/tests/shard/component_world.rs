@@ -1,7 +1,9 @@
-//! A component in the simulated world: three shards, clients that come and go and resume, a component that stalls, vanishes and comes
-//! back, and a process that dies. What the server has acknowledged to a sender has reached the component, or has come back with an
-//! error, or was with the network when the component vanished (XEP-0198 4). It comes in order and once, but for what was under way
-//! when the process died: a component acknowledges nothing, so that may come once more.
+//! A component in the simulated world: three shards, clients that come and go and resume, a
+//! component that stalls, vanishes and comes back, and a process that dies. Everything that the
+//! server acknowledged to a sender has reached the component, was returned with an error, or was
+//! with the network when the component vanished (XEP-0198 4). It arrives in order and once, except
+//! for data in flight when the process died: a component acknowledges nothing, so that may arrive
+//! once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +18,21 @@ use throng_sim::xml::{Item, Reader};
 
 const SECRET: &str = "an excellent secret";
 const USERS: [&str; 3] = ["romeo", "juliet", "nurse"];
-/// Simulated time between two things that somebody does, microseconds.
+/// Simulated time between two actions, microseconds.
 const STEP_US: u64 = 20_000;
 
-/// The component as it is outside of the server.
+/// The component as seen from outside the server.
 #[derive(Default)]
 struct Component {
     socket: Option<SocketId>,
-    /// All that it ever had.
+    /// All its sockets so far.
     sockets: Vec<SocketId>,
     reader: Reader,
     seated: bool,
     stalled: bool,
-    /// How often the server had died when its connection was made.
+    /// Number of crashes of the server before its connection was opened.
     process: u32,
-    /// What it was sent by each user, in its order; with the process that sent it.
+    /// Messages from each user in order of arrival, with the process that sent them.
     heard: BTreeMap<String, Vec<(u32, u64)>>,
 }
 
@@ -42,11 +44,12 @@ struct Play {
     sent: u64,
     acked: BTreeSet<u64>,
     refused: BTreeSet<u64>,
-    /// What users have got of the component.
+    /// Answers of the component that users have received.
     answered: BTreeSet<u64>,
     seats: u32,
     crashes: u32,
-    /// What was with the network and has not reached the component, by connection. Before it stands what had come of a stanza.
+    /// Data that was with the network and did not reach the component, by connection; preceded by
+    /// the received part of a stanza.
     lost: BTreeMap<SocketId, Vec<u8>>,
 }
 
@@ -75,7 +78,7 @@ impl Play {
         }
     }
 
-    /// Lets everything happen for so long.
+    /// Runs everything for this long.
     fn run(&mut self, us: u64) {
         self.world.timer(us, 7);
         loop {
@@ -93,14 +96,14 @@ impl Play {
     fn note_lost(&mut self) {
         for (socket, bytes) in std::mem::take(&mut self.world.lost) {
             let begun = if self.component.socket == Some(socket) { self.component.reader.rest() } else { b"" };
-            // They come in pieces, and a message may lie across two.
+            // Data arrives in pieces, and a message may be split across two.
             self.lost.entry(socket).or_insert_with(|| begun.to_vec()).extend_from_slice(&bytes);
         }
     }
 
     fn bytes(&mut self, socket: SocketId, bytes: &[u8]) {
         if self.component.sockets.contains(&socket) {
-            // What comes on a connection that it has given up it does not see.
+            // It ignores data on an abandoned connection.
             if self.component.socket == Some(socket) {
                 self.component.reader.push(bytes);
                 self.component_reads(socket);
@@ -170,7 +173,7 @@ impl Play {
                     let user = from.split('@').next().unwrap_or_default().to_owned();
                     let process = self.component.process;
                     self.component.heard.entry(user).or_default().push((process, number));
-                    // Every third one is answered, and the answer waits if it has to.
+                    // Every third message is answered, and the answer waits if it has to.
                     if number % 3 == 0 {
                         let bare = from.split('/').next().unwrap_or_default();
                         let answer = format!(
@@ -211,7 +214,7 @@ impl Play {
         self.flush(at);
     }
 
-    /// Somebody does something.
+    /// One random action.
     fn act(&mut self, crashes: bool) {
         let at = self.random.index(self.clients.len());
         match self.random.below(100) {
@@ -250,7 +253,7 @@ impl Play {
         }
     }
 
-    /// All are there and take what comes, until nothing waits any more.
+    /// All are connected and take their output until nothing waits any more.
     fn settle(&mut self) {
         for _ in 0..60 {
             if let Some(socket) = self.component.socket {

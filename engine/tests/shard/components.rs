@@ -1,5 +1,5 @@
-//! External components (XEP-0114): their streams, what they may say, what comes to them, and what becomes of it when they are away,
-//! slow or gone.
+//! External components (XEP-0114): their streams, what they may send, what they receive, and what
+//! happens to it when they are absent, slow or gone.
 
 use sha1::Digest as _;
 use throng_engine::extension::service::SharedSecret;
@@ -34,7 +34,7 @@ fn handshake(stream: &str, secret: &str) -> String {
     format!("<handshake>{hex}</handshake>")
 }
 
-/// What a connection is sent by these effects.
+/// The output of a connection in these effects.
 fn heard(effects: &[Effect], conn: ConnId) -> String {
     let own = effects.iter().filter(|effect| match effect {
         Effect::Send { conn: to, .. } | Effect::Close { conn: to, .. } | Effect::Depart { conn: to, .. } => *to == conn,
@@ -49,7 +49,7 @@ fn accept(host: &mut Host, slot: u32) -> ConnId {
     conn
 }
 
-/// A component that has shown its secret, and what that led to.
+/// A component that has proved its secret, and the effects.
 fn connect(host: &mut Host, slot: u32, domain: &str) -> (ConnId, Vec<Effect>) {
     let conn = accept(host, slot);
     let stream = said(&host.ask(conn, &header(domain)));
@@ -81,13 +81,13 @@ impl Scene {
         Scene { host, romeo, echo }
     }
 
-    /// What the component hears of what Romeo says.
+    /// What the component receives when Romeo sends this.
     fn romeo(&mut self, text: &str) -> String {
         let effects = self.host.ask(self.romeo, text);
         heard(&effects, self.echo)
     }
 
-    /// What Romeo hears of what the component says.
+    /// What Romeo receives when the component sends this.
     fn echo(&mut self, text: &str) -> String {
         let effects = self.host.ask(self.echo, text);
         heard(&effects, self.romeo)
@@ -100,7 +100,8 @@ impl Scene {
     }
 }
 
-/// XEP-0114 3: the server's header is from the component's domain, with an id, of no version, and without features.
+/// XEP-0114 3: the server's header is from the component's domain, with an id, without a version,
+/// and without features.
 #[test]
 fn the_flow_is_that_of_the_text_xep0114_3() {
     let mut host = Host::new(settings(1));
@@ -122,7 +123,7 @@ fn the_flow_is_that_of_the_text_xep0114_3() {
     assert_eq!(said(&host.ask(conn, "</stream:stream>")), "</stream:stream>");
 }
 
-/// XEP-0114 3, RFC 6120 4.9.3.12: not authorized; and neither log nor error tells of the secret.
+/// XEP-0114 3, RFC 6120 4.9.3.12: not authorized; and neither log nor error reveals the secret.
 #[test]
 fn a_wrong_secret_ends_the_stream_xep0114_3() {
     let mut host = Host::new(settings(1));
@@ -149,7 +150,7 @@ fn a_wrong_secret_ends_the_stream_xep0114_3() {
     assert!(!format!("{:?}", settings(1)).contains(SECRET), "settings do not show it");
 }
 
-/// XEP-0114 3, RFC 6120 4.9.1.2: each error of the header stands inside of a stream.
+/// XEP-0114 3, RFC 6120 4.9.1.2: each error of the header is sent inside a stream.
 #[test]
 fn errors_of_the_header_come_inside_of_a_stream_xep0114_3() {
     let mut host = Host::new(settings(1));
@@ -174,7 +175,7 @@ fn errors_of_the_header_come_inside_of_a_stream_xep0114_3() {
     }
 }
 
-/// RFC 6120 4.9.3.12: whatever comes before the handshake is too early, and changes nothing.
+/// RFC 6120 4.9.3.12: anything before the handshake is too early and changes nothing.
 #[test]
 fn stanzas_before_the_handshake_end_the_stream() {
     for early in [
@@ -196,7 +197,8 @@ fn stanzas_before_the_handshake_end_the_stream() {
     }
 }
 
-/// RFC 6120 4.9.3.4: who does not go on is let go; also a client cannot log in where components connect.
+/// RFC 6120 4.9.3.4: a client that does not continue is disconnected; and a client cannot log in
+/// where components connect.
 #[test]
 fn who_shows_nothing_in_time_is_let_go() {
     let mut host = Host::new(settings(1));
@@ -248,7 +250,7 @@ fn stanzas_go_both_ways_for_all_addresses_of_the_domain_xep0114_3() {
     }
 }
 
-/// XEP-0114 3: `from` is at the component's domain, and both addresses are there.
+/// XEP-0114 3: `from` is at the component's domain, and both addresses are present.
 #[test]
 fn other_peoples_addresses_end_the_stream_xep0114_3() {
     for (text, condition) in [
@@ -275,7 +277,7 @@ fn other_peoples_addresses_end_the_stream_xep0114_3() {
     }
 }
 
-/// Stanzas may say that they are a component's; what they mean is the same, and what is said in them stays.
+/// Stanzas may be in a component's namespace; their meaning is the same, and their content stays.
 #[test]
 fn a_stanza_may_declare_the_streams_content() {
     let mut scene = Scene::new();
@@ -315,7 +317,7 @@ fn a_component_is_told_what_cannot_be_delivered() {
     assert!(none.contains("<service-unavailable"), "{none}");
 }
 
-/// The server tells a component what it is, and nothing else: it has no account here.
+/// The server describes itself to a component, and nothing else: it has no account here.
 #[test]
 fn a_component_asks_the_server_what_it_is_and_no_more() {
     let mut scene = Scene::new();
@@ -344,7 +346,8 @@ fn a_component_asks_the_server_what_it_is_and_no_more() {
     }
 }
 
-/// RFC 6120 8.3.3.17: who writes to a component that is away is told so, and what was written is void in the own log.
+/// RFC 6120 8.3.3.17: a sender to an absent component gets an error, and the message is void in the
+/// sender's log.
 #[test]
 fn a_component_that_is_away_is_told_of_rfc6120_8_3_3_17() {
     let mut scene = Scene::new();
@@ -373,7 +376,7 @@ fn a_component_that_is_away_is_told_of_rfc6120_8_3_3_17() {
     );
 }
 
-/// XEP-0030 4: an item of the server's as long as it is there.
+/// XEP-0030 4: an item of the server's as long as it is connected.
 #[test]
 fn components_are_items_of_the_server_while_they_are_there_xep0030_4() {
     let mut scene = Scene::new();
@@ -410,7 +413,7 @@ fn contacts_at_components_are_contacts_rfc6121_3() {
     let shown = scene.romeo("<presence to='x@echo.localhost' type='subscribed'/>");
     assert!(shown.starts_with("<presence from='romeo@localhost' to='x@echo.localhost' type='subscribed'/>"), "{shown}");
     assert!(shown.contains("from='romeo@localhost/"), "who is subscribed is shown who is there: {shown}");
-    // RFC 6121 4.4.2: later presence goes there; 4.3: a probe is answered.
+    // RFC 6121 4.4.2: later presence is sent there; 4.3: a probe is answered.
     let later = scene.romeo("<presence><show>dnd</show></presence>");
     assert!(
         later.contains("<show>dnd</show>") && later.contains("to='x@echo.localhost'") && !later.contains("probe"),
@@ -426,7 +429,7 @@ fn contacts_at_components_are_contacts_rfc6121_3() {
         scene.echo,
     );
     assert_eq!(stranger, "");
-    // 4.2.2: the first presence of a session brings a probe with it.
+    // 4.2.2: the first presence of a session triggers a probe.
     let gone = scene.romeo("<presence type='unavailable'/>");
     assert!(gone.contains("type='unavailable'"), "{gone}");
     let again = scene.romeo("<presence/>");
@@ -441,8 +444,8 @@ fn contacts_at_components_are_contacts_rfc6121_3() {
     assert!(ends.contains("type='unsubscribe'"), "{ends}");
 }
 
-/// RFC 6121 3.1.2, 3.2: what a component that is away has not heard of subscriptions it hears when the user comes online; what it has
-/// taken it hears once.
+/// RFC 6121 3.1.2, 3.2: subscription changes that an absent component has missed are sent when the
+/// user comes online; received ones are not repeated.
 #[test]
 fn ends_of_subscriptions_are_told_again_until_they_are_taken_rfc6121_3_2() {
     let mut scene = Scene::new();
@@ -458,7 +461,7 @@ fn ends_of_subscriptions_are_told_again_until_they_are_taken_rfc6121_3_2() {
     assert_eq!(scene.romeo("<presence/>"), "", "it has been taken");
 }
 
-/// XEP-0191 3: a component, or somebody there, may be blocked.
+/// XEP-0191 3: a component, or an entity there, may be blocked.
 #[test]
 fn blocking_holds_for_components_too_xep0191_3() {
     let mut scene = Scene::new();
@@ -474,8 +477,8 @@ fn blocking_holds_for_components_too_xep0191_3() {
     assert_eq!(scene.romeo("<message to='x@echo.localhost' type='chat'><body>b</body></message>"), "");
 }
 
-/// A message of a component waits for its receiver and is archived as any other (XEP-0160, XEP-0313); nobody speaks for the receiver's
-/// server (XEP-0359 3).
+/// A message from a component waits for its receiver and is archived like any other (XEP-0160,
+/// XEP-0313); nobody else can assert ids of the receiver's server (XEP-0359 3).
 #[test]
 fn what_a_component_writes_waits_and_is_archived() {
     let mut scene = Scene::new();
@@ -490,7 +493,8 @@ fn what_a_component_writes_waits_and_is_archived() {
     assert!(archive.contains("<body>later</body>"), "{archive}");
 }
 
-/// XEP-0198 4: a stanza counts as handled when the network has taken it for the component, and its sender is not held up meanwhile.
+/// XEP-0198 4: a stanza counts as handled when the network has taken it for the component, and its
+/// sender is not delayed meanwhile.
 #[test]
 fn a_stanza_is_handled_when_the_network_has_taken_it_xep0198_4() {
     let mut scene = Scene::new();
@@ -504,7 +508,8 @@ fn a_stanza_is_handled_when_the_network_has_taken_it_xep0198_4() {
     assert!(!heard(&effects, scene.romeo).contains("<a "), "nobody has it yet");
     let many = "<message to='x@echo.localhost' type='chat'><body>more</body></message>".repeat(400);
     let effects = scene.host.say(scene.romeo, &many);
-    // More than may be under way pauses whoever sends it, until homes have it: that the component has not is nothing to wait for.
+    // Beyond the limit of stanzas in flight the sender is paused until homes have received them,
+    // whether or not the component has.
     let last = effects.iter().rev().find_map(|effect| match effect {
         Effect::Pause { conn } if *conn == scene.romeo => Some(false),
         Effect::Resume { conn, .. } if *conn == scene.romeo => Some(true),
@@ -517,7 +522,8 @@ fn a_stanza_is_handled_when_the_network_has_taken_it_xep0198_4() {
     assert!(heard(&effects, scene.echo).contains("<body>more</body>"));
 }
 
-/// What a component has not taken when its connection ends goes back: no message is lost without a word.
+/// Stanzas that a component has not taken when its connection ends are returned: no message is lost
+/// silently.
 #[test]
 fn what_was_not_taken_goes_back_when_the_component_is_lost() {
     for ends in ["</stream:stream>", ""] {
@@ -551,7 +557,8 @@ fn what_was_not_taken_goes_back_when_the_component_is_lost() {
     }
 }
 
-/// A slow component holds up nobody: what does not fit is refused at once, and others have room beside who floods.
+/// A slow component delays nobody: stanzas beyond its limit are refused at once, and a flooding
+/// sender leaves room for others.
 #[test]
 fn a_slow_component_has_a_bounded_queue_and_others_have_room() {
     let mut scene = Scene::with(|settings| settings.component_queue_bytes_max = 1 << 20);
@@ -586,7 +593,8 @@ fn a_slow_component_has_a_bounded_queue_and_others_have_room() {
     assert_eq!(taken, 41 - count - 1, "one was under way before");
 }
 
-/// What a component does not take in time goes back, but for what is under way; one that takes nothing for long is cut.
+/// Stanzas that a component does not take in time are returned, except those in flight; a component
+/// that takes nothing for long is disconnected.
 #[test]
 fn what_is_not_taken_in_time_goes_back() {
     let mut scene = Scene::new();
@@ -606,7 +614,8 @@ fn what_is_not_taken_in_time_goes_back() {
     assert!(heard(&all, scene.romeo).contains("id='first'"), "now it has not");
 }
 
-/// XEP-0114 3: `<conflict/>` for a second one; if the first only seems to be there, that is found out soon.
+/// XEP-0114 3: `<conflict/>` for a second one; if the first connection is dead, that is soon
+/// discovered.
 #[test]
 fn a_second_component_is_a_conflict_and_the_first_has_to_show_that_it_is_there_xep0114_3() {
     let mut scene = Scene::new();
@@ -618,11 +627,11 @@ fn a_second_component_is_a_conflict_and_the_first_has_to_show_that_it_is_there_x
         "{ping}"
     );
     let id = between(&ping, " id='", "'").to_owned();
-    // It answers, and stays.
+    // It answers and stays.
     scene.host.ask(scene.echo, &format!("<iq type='result' id='{id}' from='echo.localhost' to='localhost'/>"));
     assert!(heard(&scene.pass_ms(COMPONENT_CHALLENGE_MS + 1), scene.echo).is_empty());
     assert!(scene.romeo("<message to='x@echo.localhost'><body>b</body></message>").contains("<body>"));
-    // It does not, and goes: the next one takes its place.
+    // It does not answer and is closed: the next one takes its place.
     connect(&mut scene.host, 52, "echo.localhost");
     let effects = scene.pass_ms(COMPONENT_CHALLENGE_MS + 1);
     assert!(heard(&effects, scene.echo).contains("<connection-timeout"), "{effects:?}");
@@ -630,7 +639,7 @@ fn a_second_component_is_a_conflict_and_the_first_has_to_show_that_it_is_there_x
     assert!(heard(&effects, third).ends_with("<handshake/>"));
 }
 
-/// XEP-0199: one that is silent is asked whether it is there, and let go if it does not say so.
+/// XEP-0199: a silent component is pinged, and disconnected if it does not answer.
 #[test]
 fn a_silent_component_is_asked_and_let_go() {
     let mut scene = Scene::with(|settings| settings.idle_s_max = 60);
@@ -645,7 +654,8 @@ fn a_silent_component_is_asked_and_let_go() {
     assert!(all.contains("<connection-timeout"), "{all}");
 }
 
-/// Who sends without end is not read from while too much of it is under way: with a disk that stands still, nothing is confirmed.
+/// A component that floods is not read from while too much of its data is in flight: with a stalled
+/// disk, nothing is confirmed.
 #[test]
 fn a_component_is_not_read_from_while_too_much_is_under_way() {
     let mut scene = Scene::new();
@@ -672,14 +682,14 @@ fn a_component_wakes_devices_xep0357_7() {
     let id = between(&told, "id='push-", "'").to_owned();
     scene.host.ask(scene.echo, &format!("<iq type='result' id='push-{id}' from='echo.localhost' to='localhost'/>"));
     assert_eq!(scene.host.shard.counters().pushes_taken.get(), 1);
-    // Away, it has failed, and is tried again later.
+    // When absent, the attempt fails and is repeated later.
     scene.host.ask(scene.echo, "</stream:stream>");
     scene.pass_ms(20_000);
     scene.host.ask(scene.romeo, "<message to='juliet@localhost' type='chat'><body>wake up</body></message>");
     assert_eq!(scene.host.shard.counters().pushes_failed.get(), 1);
 }
 
-/// XEP-0060 7.1.2: who is subscribed at a component is notified there.
+/// XEP-0060 7.1.2: a subscriber at a component is notified there.
 #[test]
 fn subscribers_at_components_are_notified_xep0060_7_1_2() {
     let mut scene = Scene::new();
@@ -702,7 +712,7 @@ fn subscribers_at_components_are_notified_xep0060_7_1_2() {
     assert!(told.contains("<items node='urn:n'><item id='two'") && told.contains("to='x@echo.localhost'"), "{told}");
 }
 
-/// The connection moves to the home of the domain, with what it has sent behind its handshake.
+/// The connection moves to the home of the domain, with the data that follows its handshake.
 #[test]
 fn a_component_moves_to_the_home_of_its_domain() {
     let settings = settings(2);
@@ -741,7 +751,7 @@ fn a_component_moves_to_the_home_of_its_domain() {
     assert!(news > 0, "other shards hear of it: {effects:?}");
 }
 
-/// Without components nothing is different: their domains are other servers'.
+/// Without components, their domains are treated as those of other servers.
 #[test]
 fn where_none_is_configured_their_domain_is_remote() {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
@@ -753,7 +763,8 @@ fn where_none_is_configured_their_domain_is_remote() {
     assert!(said(&host.ask(conn, &header("echo.localhost"))).contains("<host-unknown"));
 }
 
-/// RFC 6120 4.9.3.19: at a stop it is told so, and what it has not taken goes back.
+/// RFC 6120 4.9.3.19: at a stop it gets the stream error, and stanzas that it has not taken are
+/// returned.
 #[test]
 fn a_stop_tells_components_too_rfc6120_4_9_3_19() {
     let mut scene = Scene::new();
@@ -761,7 +772,8 @@ fn a_stop_tells_components_too_rfc6120_4_9_3_19() {
     assert!(heard(&effects, scene.echo).contains("<system-shutdown"), "{effects:?}");
 }
 
-/// XEP-0359 3, XEP-0203 5: a component gives ids and delays in the names of its own domain, and in no name for which this server speaks.
+/// XEP-0359 3, XEP-0203 5: a component asserts ids and delays in the name of its own domain, and in
+/// no name for which this server speaks.
 #[test]
 fn a_component_says_nothing_in_the_servers_name() {
     let mut scene = Scene::new();

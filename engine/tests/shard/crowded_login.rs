@@ -1,5 +1,5 @@
-//! A login among very many contacts: the largest roster and the presence of most of its contacts fit into what may wait for one
-//! connection (RFC 6121 2.2, 4.2.2).
+//! A login with very many contacts: the largest roster and the presence of most contacts fit into
+//! the output limit of one connection (RFC 6121 2.2, 4.2.2).
 
 use throng_engine::id::ShardId;
 use throng_engine::io::{Effect, Input};
@@ -23,7 +23,7 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
         host.ask(conn, &item);
     }
     host.ask(conn, &format!("<a xmlns='urn:xmpp:sm:3' h='{ROSTER_ITEMS_MAX}'/>"));
-    // The roster is read, and then no more; nothing is acknowledged.
+    // The client reads the roster and then nothing more; nothing is acknowledged.
     host.prompt = false;
     let mut effects = host.say(conn, "<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>");
     effects.extend(host.sent(conn));
@@ -50,7 +50,8 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
     assert_eq!(seen.matches("/phone'").count(), 1_500, "of {} bytes", seen.len());
 }
 
-/// Presence for which there is no room when it comes is fetched, page by page, when there is (RFC 6121 4.3.2). It was dropped for good.
+/// Presence that does not fit when it arrives is fetched page by page when there is room (RFC 6121
+/// 4.3.2). Once it was dropped for good.
 #[test]
 fn presence_that_did_not_fit_comes_later() {
     const CONTACTS: usize = 1_200;

@@ -1,4 +1,4 @@
-//! Each stream that ends is counted once, by its reason, and stanzas are counted by their kind.
+//! Each ended stream is counted once, by its reason, and stanzas are counted by kind.
 
 use throng_engine::counters::Counted;
 use throng_engine::io::{AccountCommand, Command, SessionCommand};
@@ -10,7 +10,7 @@ use throng_sim::world::{PASSWORD, Pace};
 
 const CLIENTS: &str = "clients: romeo=romeo/orchard twin=romeo/orchard juliet=juliet/balcony\n";
 
-/// Sum over all shards, whose counters have to add up.
+/// Sum over all shards, whose counters must be consistent.
 fn sum(stage: &Stage, name: &str) -> u64 {
     let shards = stage.world.shards().map(|shard| {
         checks::counters(stage.world.shard(shard)).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -32,7 +32,7 @@ fn played(text: &str, shards: u16, set: impl FnOnce(&mut Settings)) -> Stage {
 
 fn nothing(_: &mut Settings) {}
 
-/// The counter of a reason, what happens, and under which settings.
+/// The counter of a reason, the event, and its settings.
 type Case = (&'static str, &'static str, fn(&mut Settings));
 
 #[test]
@@ -113,10 +113,10 @@ romeo sends: <presence type='unavailable'/>
         let told = ["messages_in", "presences_in", "iqs_in", "stanzas_in"].map(|name| sum(&stage, name));
         assert_eq!(told, [2, 3, 1, 6], "{shards} shards");
         let told = ["messages_out", "presences_out", "iqs_out", "stanzas_out"].map(|name| sum(&stage, name));
-        // Each hears of the own presence, and of its end whom it was available to.
+        // Each gets its own presence, and those to whom it was available get its end.
         assert_eq!((told[0], told[2], told[3]), (2, 1, told[0] + told[1] + told[2]), "{shards} shards: {told:?}");
         assert!(told[1] >= 2, "{told:?}");
-        // Each login opens two: before and behind authentication.
+        // Each login opens two: before and after authentication.
         assert_eq!(["streams_opened", "conns_bound", "connections"].map(|name| sum(&stage, name)), [4, 2, 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! Personal eventing (XEP-0163) at its bounds: who pays, who waits, and who is not told.
+//! Personal eventing (XEP-0163) at its limits: who pays, who waits, and who is not notified.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use throng_sys::testing::Counting;
 const INFO: &str = "http://jabber.org/protocol/disco#info";
 const NS: &str = "http://jabber.org/protocol/pubsub";
 
-/// What a client that is interested in a node answers, and its hash (XEP-0115 5.1).
+/// The capabilities answer of a client that is interested in a node, and its hash (XEP-0115 5.1).
 fn capabilities(node: &str) -> (String, String) {
     let feature = format!("{node}+notify");
     let ver = STANDARD.encode(Sha1::digest(format!("client/pc//Test<{feature}<")));
@@ -34,7 +34,7 @@ fn presence(node: &str) -> String {
     )
 }
 
-/// The id of the request about capabilities among what a client was sent.
+/// The id of the capabilities request in a client's output.
 fn asked(said: &str) -> Option<String> {
     let request = said.split("<iq type='get'").find(|iq| iq.contains(INFO) && iq.contains("urn:test#"))?;
     Some(request.split("id='").nth(1)?.split('\'').next()?.to_owned())
@@ -44,7 +44,7 @@ fn answer(id: &str, query: &str) -> String {
     format!("<iq type='result' id='{id}' to='localhost'>{query}</iq>")
 }
 
-/// Says that a client is there and what it is interested in.
+/// Makes a client available, with its interests.
 fn appears(host: &mut Host, conn: ConnId, node: &str) {
     let said = said(&host.ask(conn, &presence(node)));
     if let Some(id) = asked(&said) {
@@ -123,15 +123,16 @@ fn a_large_item_goes_to_many_without_its_payload_and_to_the_own_devices_with_it(
 fn capabilities_that_are_not_what_they_seem_change_nothing_xep_0115_8_1() {
     let (mut host, juliet, contacts) = crowd(3);
     let (mallory, romeo, nurse) = (contacts[0], contacts[1], contacts[2]);
-    // The first is asked, and says that who has this hash is interested in nothing, and then that it is in something else.
+    // The first is asked, and claims for this hash that it is interested in nothing, and then in
+    // something else.
     let first = asked(&said(&host.ask(mallory, &presence("n")))).expect("asked");
     assert_eq!(asked(&said(&host.ask(romeo, &presence("n")))), None, "asked once");
     let poison = format!("<query xmlns='{INFO}'><identity category='client' type='pc' name='Test'/></query>");
     let next = said(&host.ask(mallory, &answer(&first, &poison)));
-    // So the next one is.
+    // So the next one is asked.
     let next = asked(&next).expect("another one is asked");
     assert!(!said(&host.ask(juliet, &publish("n", 1, "a"))).contains("#event"));
-    // Nobody who was not asked is listened to.
+    // An unsolicited answer is ignored.
     host.ask(nurse, &answer(&next, &capabilities("n").1));
     assert!(!said(&host.ask(juliet, &publish("n", 2, "b"))).contains("#event"));
     let shown = said(&host.ask(romeo, &answer(&next, &capabilities("n").1)));
@@ -147,14 +148,15 @@ fn who_does_not_answer_is_asked_again_later_or_another_one_is() {
     asked(&said(&host.ask(silent, &presence("n")))).expect("asked");
     assert_eq!(asked(&said(&host.ask(romeo, &presence("n")))), None);
     host.now.mono_ms += 31_000;
-    // Something has happened that they may want to know.
+    // An event in which they may be interested.
     let said_then = said(&host.ask(juliet, &publish("n", 1, "a")));
     let id = asked(&said_then).expect("asked again");
     let effects = [silent, romeo].map(|conn| said(&host.ask(conn, &answer(&id, &capabilities("n").1)))).concat();
     assert!(effects.contains("#event"), "{effects}");
 }
 
-/// What each of these connections is sent by the turns of so many milliseconds, and whether its client is asked for its capabilities.
+/// The output of each of these connections during turns over this many milliseconds: the id of its
+/// capabilities request, if any.
 fn asked_in(host: &mut Host, ms: u64, conns: &[ConnId]) -> Vec<Option<String>> {
     let mut effects = Vec::new();
     for _ in 0..ms / 100 {
@@ -168,8 +170,8 @@ fn asked_in(host: &mut Host, ms: u64, conns: &[ConnId]) -> Vec<Option<String>> {
     conns.iter().map(|&conn| asked(&to(conn))).collect()
 }
 
-/// XEP-0115 6.2, XEP-0163 4.3.4: clients of one version share a question. One that does not answer it, and says again and again that it
-/// is there, delays the others by seconds.
+/// XEP-0115 6.2, XEP-0163 4.3.4: clients of one version share a request. A client that does not
+/// answer it, and repeatedly becomes available, delays the others by seconds.
 #[test]
 fn a_silent_client_delays_the_others_of_its_hash_by_seconds_xep_0163_4_3_4() {
     let (mut host, juliet, contacts) = crowd(2);
@@ -189,7 +191,7 @@ fn a_silent_client_delays_the_others_of_its_hash_by_seconds_xep_0163_4_3_4() {
     assert!(shown.contains("#event"), "{shown}");
 }
 
-/// A client that goes, or is another one from now on, answers no more.
+/// A client that leaves or changes its capabilities no longer answers.
 #[test]
 fn another_client_is_asked_when_the_first_one_goes_xep_0115_6_2() {
     let farewells = ["</stream:stream>", "<presence type='unavailable'/>", "<presence/>"];
@@ -204,7 +206,8 @@ fn another_client_is_asked_when_the_first_one_goes_xep_0115_6_2() {
     }
 }
 
-/// However many silent clients one user has, somebody else's is asked next; and of many silent users more are asked each time.
+/// However many silent clients one user has, another user's client is asked next; and with many
+/// silent users more clients are asked each time.
 #[test]
 fn silent_clients_of_one_user_count_as_one() {
     let (mut host, _, contacts) = crowd(41);
@@ -220,7 +223,7 @@ fn silent_clients_of_one_user_count_as_one() {
     assert_eq!(rounds, [2, 4, 8, 16, 10, 0], "twice as many each time, and each once");
 }
 
-/// Clients that come and go behind a silent one leave nothing, and are not asked again and again.
+/// Clients that come and go behind a silent one leave no state and are not asked repeatedly.
 #[test]
 fn clients_that_have_gone_do_not_wait_for_an_answer() {
     let (mut host, _, contacts) = crowd(2);
@@ -248,7 +251,7 @@ fn a_late_answer_about_what_it_was_before_costs_nobody_the_last_items_xep_0163_4
     let (mut host, juliet, _) = crowd(0);
     host.ask(juliet, &publish("n", 1, "x"));
     let (phone, _) = host.bind(1, "juliet");
-    // It changes what it can do before it has answered, and then answers both questions.
+    // It changes its capabilities before it has answered, and then answers both requests.
     let first = asked(&said(&host.ask(phone, &presence("m")))).expect("asked");
     let second = asked(&said(&host.ask(phone, &presence("n")))).expect("asked");
     host.ask(phone, &answer(&first, &capabilities("m").1));
@@ -271,7 +274,8 @@ fn publications_of_one_user_rest_on_each_other() {
     }
 }
 
-/// Turns of a host whose store answers one question at a time; what was sent, and how many questions were open at once.
+/// Runs a host whose store answers one query at a time; returns the output, and the maximum number
+/// of open queries.
 fn slowly(host: &mut Host, conn: ConnId, text: &str, counted: fn(&[Query]) -> bool) -> (String, usize) {
     let (mut out, mut reads, mut sent, mut most) = (Output::default(), VecDeque::new(), String::new(), 0);
     host.shard.handle(host.now, Input::Received { conn, bytes: text.as_bytes() }, &mut out);
@@ -313,7 +317,7 @@ fn a_login_among_many_contacts_reads_a_few_at_once_and_gets_all() {
     for (n, &conn) in contacts.iter().enumerate() {
         host.ask(juliet, &format!("<presence to='contact{n}@localhost' type='subscribe'/>"));
         host.ask(conn, "<presence to='juliet@localhost' type='subscribed'/>");
-        // Every third has something to be seen, and one is not to be seen.
+        // Every third node has something visible, and one is hidden.
         if n % 3 == 0 {
             host.ask(conn, &publish("n", n, "x"));
         }
@@ -339,7 +343,7 @@ fn a_login_among_many_contacts_reads_a_few_at_once_and_gets_all() {
     assert_eq!(sent.matches("#event").count(), CONTACTS / 3 - 1, "each once, but for who has blocked her");
     assert!(most <= LAST_ITEMS_READS, "{most} directories were read at once");
     assert!(sent.matches("<delay ").count() == CONTACTS / 3 - 1, "XEP-0163 4.3.4");
-    // Presence again is no reason to show them again (XEP-0163 4.3.3).
+    // A repeated presence does not send them again (XEP-0163 4.3.3).
     let again = presence("n").replace("</presence>", "<show>away</show></presence>");
     let (sent, _) = slowly(&mut host, phone, &again, of_nodes);
     assert!(!sent.contains("#event"));

@@ -1,4 +1,4 @@
-//! EXTERNAL with the certificate that a client has shown (XEP-0178), on a whole shard.
+//! EXTERNAL with a client certificate (XEP-0178), on a whole shard.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -26,7 +26,7 @@ impl Desk {
         desk
     }
 
-    /// A connection over TLS whose client has shown a certificate of these users, or none.
+    /// A TLS connection whose client has presented a certificate of these users, or none.
     fn secured(&mut self, users: Option<&[&str]>) -> (ConnId, String) {
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: false, registration: false };
         let conn = ConnId { slot: self.next, generation: 1 };
@@ -58,7 +58,7 @@ fn authenticate(inside: &str) -> String {
     )
 }
 
-/// XEP-0178 2, step 9, RFC 6120 6.3.4: offered to who has shown a certificate of a user here, and to nobody else.
+/// XEP-0178 2, step 9, RFC 6120 6.3.4: offered only to a client with a certificate of a user here.
 #[test]
 fn xep0178_2_the_offer_follows_the_certificate() {
     let mut desk = Desk::new();
@@ -70,12 +70,12 @@ fn xep0178_2_the_offer_follows_the_certificate() {
         assert!(!offer.contains("EXTERNAL"), "{users:?}: {offer}");
         assert!(said(&desk.host.ask(conn, &auth(""))).contains("<invalid-mechanism"));
     }
-    // It does not tell whether the account is there.
+    // It does not reveal whether the account exists.
     let (_, offer) = desk.secured(Some(&["nobody@localhost"]));
     assert!(offer.contains("EXTERNAL"));
 }
 
-/// RFC 6120 6.4, XEP-0388: both forms; RFC 4422 A: also with the message behind a challenge.
+/// RFC 6120 6.4, XEP-0388: both forms; RFC 4422 A: also with the message after a challenge.
 #[test]
 fn xep0178_2_a_certificate_logs_in() {
     let mut desk = Desk::new();
@@ -92,7 +92,7 @@ fn xep0178_2_a_certificate_logs_in() {
     assert!(heard.contains("<authorization-identifier>romeo@localhost/") && heard.contains("<bound"), "{heard}");
 }
 
-/// Step 11: somebody else's account, several addresses, an account that is not there.
+/// Step 11: another user's account, several addresses, and a missing account.
 #[test]
 fn xep0178_2_a_certificate_of_somebody_else() {
     let mut desk = Desk::new();
@@ -109,7 +109,7 @@ fn xep0178_2_a_certificate_of_somebody_else() {
     }
 }
 
-/// Neither a token nor keys come by a certificate: they would outlive it.
+/// A certificate yields neither a token nor keys: they would outlive it.
 #[test]
 fn a_certificate_makes_nothing_that_outlives_it() {
     let mut desk = Desk::new();
@@ -122,7 +122,7 @@ fn a_certificate_makes_nothing_that_outlives_it() {
     assert_eq!(rows, 0, "nothing is stored");
 }
 
-/// Attempts with a certificate count as others do (RFC 6120 6.4.5).
+/// Attempts with a certificate count like others (RFC 6120 6.4.5).
 #[test]
 fn attempts_are_counted() {
     let mut desk = Desk::new();

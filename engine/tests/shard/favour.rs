@@ -1,4 +1,5 @@
-//! Who has a session goes ahead of who logs in: the host is told once, when a resource is bound or a session resumed.
+//! Clients with a session take precedence over logins: the host is informed once, when a resource
+//! is bound or a session resumed.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::Effect;

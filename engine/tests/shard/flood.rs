@@ -1,4 +1,5 @@
-//! Who asks without end and reads nothing has no more waiting for it than a connection may have, within a turn too.
+//! A client that floods requests and reads nothing never has more pending output than the limit per
+//! connection, even within a turn.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input, ListenerKind};
@@ -10,7 +11,7 @@ const ASK: &str = "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq
 const PING: &str = "<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>";
 const CONN: ConnId = ConnId { slot: 0, generation: 1 };
 
-/// A host with a stream whose client takes what it is sent when the test says so.
+/// A host with a stream whose client takes output when the test says so.
 fn stranger() -> Host {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.facts.registration = true;
@@ -22,7 +23,7 @@ fn stranger() -> Host {
     host
 }
 
-/// A user who has authenticated, before a resource is bound.
+/// An authenticated user before a resource is bound.
 fn authenticated() -> Host {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
     host.account("romeo");
@@ -31,8 +32,8 @@ fn authenticated() -> Host {
     host
 }
 
-/// RFC 6120 13.12: whoever has no session is answered a bounded number of times, whatever is asked. It went on for as long
-/// as a connection may take to log in.
+/// RFC 6120 13.12: a client without a session gets a limited number of answers, whatever it sends.
+/// Once the only limit was the login time.
 #[test]
 fn who_has_no_session_does_not_ask_for_ever() {
     let resume = "<resume xmlns='urn:xmpp:sm:3' previd='x' h='0'/>";
@@ -52,7 +53,8 @@ fn who_has_no_session_does_not_ask_for_ever() {
     }
 }
 
-/// Who asks and does not take the answers is not read from until they are taken. It was ended.
+/// A client that sends requests and does not take the answers is not read from until it does. Once
+/// it was disconnected.
 #[test]
 fn who_asks_waits_until_the_answers_are_taken() {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
@@ -81,15 +83,16 @@ fn who_asks_waits_until_the_answers_are_taken() {
 #[test]
 fn who_does_not_read_its_last_words_is_not_read_from() {
     let mut host = stranger();
-    // One send is under way and not taken when the stream ends.
+    // One send is in flight and not taken when the stream ends.
     let effects = host.say(CONN, ASK);
     assert!(matches!(effects[..], [Effect::Send { .. }]), "{effects:?}");
     let effects = host.say(CONN, "</stream:stream>");
     assert!(effects.iter().any(|e| matches!(e, Effect::Pause { conn: CONN })), "{effects:?}");
 }
 
-/// What a user changes with one client and another one of the user's has to be told (RFC 6121 2.1.6, XEP-0191 3.3) fills no memory:
-/// who takes nothing of it is ended. It went on for as long as a session may be without a connection, or a send may take.
+/// Changes by one client that have to be pushed to the user's other clients (RFC 6121 2.1.6,
+/// XEP-0191 3.3) do not fill memory: a client that takes nothing is disconnected. Once this lasted
+/// until the limit of a session without a connection, or of a send.
 #[test]
 fn changes_that_a_client_is_told_of_wait_within_bounds() {
     let contact = |name: &str| {

@@ -1,4 +1,5 @@
-//! An operator drops the waiting messages of a user who is not there: what waited is not delivered any more, what comes next is.
+//! An operator drops an absent user's waiting messages: those are no longer delivered, later ones
+//! are.
 
 use throng_engine::io::{Command, LogCommand};
 use throng_engine::settings::Settings;
@@ -7,7 +8,7 @@ use throng_sim::script::{Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
-/// Romeo stays; one message is handed out and comes back, one waits.
+/// Romeo stays; one message is delivered and returned, one waits.
 const TALK: &str = "
 clients: romeo=romeo/orchard juliet=juliet/balcony
 romeo connects
@@ -56,7 +57,7 @@ fn what_waited_goes_and_what_comes_next_is_delivered() {
         let mut stage = Stage::new(seed, settings, Pace::default(), &script);
         script.play(&mut stage, "localhost", PASSWORD).unwrap();
         if forgotten {
-            // The user leaves memory.
+            // The user is evicted from memory.
             stage.pass(100_000);
         }
         let rows = |stage: &Stage, table| stage.world.disk.rows_of(table, "juliet@localhost").count();

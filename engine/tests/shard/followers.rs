@@ -1,5 +1,6 @@
-//! Every session that takes a user's messages follows the user's log at its own pace: what others send neither ends it, nor
-//! passes it by, and what one of several cannot take now holds up none of the others.
+//! Every session that takes a user's messages follows the user's log at its own pace: messages from
+//! others never end it or skip it, and a session that is temporarily blocked delays none of the
+//! others.
 
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -40,7 +41,7 @@ fn hears(who: &str, body: &str, to: &str) -> String {
     )
 }
 
-/// A session that was behind when another one took a message never got it.
+/// Once, a session that was behind when another one took a message never got it.
 #[test]
 fn each_of_several_sessions_gets_each_message_once_and_in_order() {
     let mut text = TWO.to_owned();
@@ -62,12 +63,12 @@ fn each_of_several_sessions_gets_each_message_once_and_in_order() {
     text += &hears("quick", "4", bare);
     text += "quick receives nothing\nslow receives nothing\n";
     for archive in [true, false] {
-        // With one message in its hands a session has enough.
+        // One unacknowledged message fills a session's limit.
         play(&text, |s| (s.unacked_max, s.archive) = (1, archive));
     }
 }
 
-/// RFC 6121 8.5.3.1: it went to all sessions when the one that it is for was behind.
+/// RFC 6121 8.5.3.1: once, it went to all sessions when the addressed one was behind.
 #[test]
 fn a_message_for_a_session_that_is_behind_is_for_it_alone() {
     let mut text = TWO.to_owned();
@@ -88,7 +89,7 @@ fn a_message_for_a_session_that_is_behind_is_for_it_alone() {
     }
 }
 
-/// What was for a session that has ended without it comes to the others, whoever has gone on meanwhile.
+/// A message for a session that ended without it goes to the others, even if they have advanced.
 #[test]
 fn a_message_for_a_session_that_has_gone_comes_to_another() {
     let mut text = TWO.to_owned();
@@ -112,7 +113,7 @@ fn a_message_for_a_session_that_has_gone_comes_to_another() {
     }
 }
 
-/// Six headlines of 250 KB ended a session that acknowledged each, but some time later.
+/// Once, six headlines of 250 KB ended a session that acknowledged each, but some time later.
 #[test]
 fn headlines_end_no_session() {
     let headline = "x".repeat(250_000);
@@ -139,7 +140,7 @@ juliet ignores what comes
     play(&text, |_| {});
 }
 
-/// With more than 999 of them the rest waited for the next login.
+/// Once, with more than 999 of them the rest waited for the next login.
 #[test]
 fn however_many_a_session_leaves_behind_the_next_one_gets_all() {
     const MANY: usize = 1_100;
@@ -164,7 +165,8 @@ gone receives: <enabled xmlns='urn:xmpp:sm:3'/>
     play(&text, |s| s.unacked_max = 2 * MANY);
 }
 
-/// XEP-0334 4.1: what is not to be stored permanently is not there any more when it has been delivered, live or later.
+/// XEP-0334 4.1: a message that is not to be stored permanently is gone once it is delivered, live
+/// or later.
 #[test]
 fn what_is_not_to_stay_does_not() {
     let hint = "<no-permanent-store xmlns='urn:xmpp:hints'/>";
@@ -192,7 +194,7 @@ time passes: 5000 ms
     }
 }
 
-/// A message that its receiver's home refuses stood in its sender's archive as sent.
+/// Once, a message refused by its receiver's home was in its sender's archive as sent.
 #[test]
 fn what_is_refused_was_not_sent() {
     let text = "
@@ -221,7 +223,8 @@ time passes: 2000 ms
     stage.pass(1_000);
 }
 
-/// XEP-0280 7, 8, XEP-0297 3.1: a session that was behind gets its copies late, once and in order, and is told when the originals came.
+/// XEP-0280 7, 8, XEP-0297 3.1: a session that was behind gets its copies late, once and in order,
+/// with the times of the originals.
 #[test]
 fn copies_that_come_late_say_so() {
     let mut text = TWO.to_owned();

@@ -1,4 +1,4 @@
-//! Gauges say what is: what goes up while clients chat comes down to nothing when they are gone.
+//! Gauges are accurate: those that rise while clients chat return to zero when they are gone.
 
 use throng_engine::counters::Counted;
 use throng_engine::io::StorageState;
@@ -7,7 +7,7 @@ use throng_sim::script::{Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
-/// Presence, messages live and stored, a broken connection that nobody resumes.
+/// Presence, live and stored messages, a broken connection that is not resumed.
 const TALK: &str = "
 clients: romeo=romeo/orchard juliet=juliet/balcony
 romeo connects
@@ -62,7 +62,7 @@ fn gauges_go_up_and_come_down() {
     }
 }
 
-/// One who sends more than may wait for the disk, and another who says one word.
+/// One client sends more than the limit that may wait for the disk, and another sends one message.
 const FLOOD: &str = "
 clients: romeo=romeo/orchard juliet=juliet/balcony
 romeo connects
@@ -79,7 +79,7 @@ fn who_sends_more_than_is_durable_is_not_read_from_until_it_is_rfc6120_13_12() {
         settings.in_flight_bytes_max = 20_000;
         let mut stage = Stage::new(seed, settings, Pace { read_bytes: 1_000, ..Pace::default() }, &script);
         script.play(&mut stage, "localhost", PASSWORD).unwrap();
-        // So that the roster is there.
+        // So that the roster is loaded.
         stage.send("romeo", b"<iq type='get' id='g'><query xmlns='jabber:iq:roster'/></iq>").unwrap();
         stage.pass(1_000);
         let before = sum(&stage, "bytes_in");

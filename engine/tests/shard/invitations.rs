@@ -1,4 +1,5 @@
-//! Invitations (XEP-0379, XEP-0401, XEP-0445), rules of registration and accounts that wait for approval.
+//! Invitations (XEP-0379, XEP-0401, XEP-0445), registration rules, and accounts that wait for
+//! approval.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, PASSWORD, Pace, Plant, World};
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
-/// Longest time that anything takes to come, microseconds.
+/// Limit of any wait, microseconds.
 const PATIENCE_US: u64 = 20_000_000;
 const DAY_S: u64 = 86_400;
 
@@ -26,7 +27,7 @@ pub(super) struct Line {
     pub(super) heard: RefCell<String>,
 }
 
-/// A world in which lines are talked on one after the other.
+/// A world with connections that are used one after the other.
 pub(super) struct Talk {
     pub(super) world: World,
     pub(super) lines: Vec<Line>,
@@ -43,7 +44,7 @@ pub(super) fn settings(shards: u16, rule: Rule) -> Settings {
     settings
 }
 
-/// On one shard and on several, so that who is asked is at home and elsewhere.
+/// On one shard and on several, so that homes are local and remote.
 fn everywhere(rule: Rule, mut play: impl FnMut(Talk)) {
     for shards in 1..=3 {
         for seed in 0..3 {
@@ -83,7 +84,7 @@ impl Talk {
         self.world.write(self.lines[line].socket, text.as_bytes());
     }
 
-    /// Waits until a line has heard one of these, or has ended; takes what was heard.
+    /// Waits until a connection has received one of these, or has ended; returns what was received.
     pub(super) fn hear(&mut self, line: usize, signs: &[&str]) -> String {
         let until = self.world.now_us() + PATIENCE_US;
         loop {
@@ -117,7 +118,7 @@ impl Talk {
         (line, said)
     }
 
-    /// A session that has asked for its roster and is available.
+    /// A session that has requested its roster and is available.
     pub(super) fn bound(&mut self, user: &str, password: &str) -> usize {
         let (line, said) = self.log_in(user, password);
         assert!(said.contains("<success"), "{said}");
@@ -145,7 +146,7 @@ impl Talk {
         self.replies.remove(0).1
     }
 
-    /// The operator has set other settings at all shards.
+    /// The operator changes the settings of all shards.
     fn turn(&mut self, settings: Settings) {
         for shard in 0..settings.shards() {
             self.world.command(ShardId(shard), 8, Command::Turn(Arc::new(settings.clone())));
@@ -158,14 +159,14 @@ impl Talk {
         self.replies.clear();
     }
 
-    /// The operator invites; the token.
+    /// The operator issues an invitation; returns the token.
     fn invite(&mut self, actor: &str, new: NewInvitation) -> String {
         let reply = self.command(actor, Command::Invitation(InvitationCommand::Make { actor: actor.into(), new }));
         let Reply::Invited { token, .. } = reply else { panic!("an invitation: {reply:?}") };
         token.into()
     }
 
-    /// Shows a token; what is answered.
+    /// Presents a token; returns the answer.
     fn show(&mut self, line: usize, token: &str) -> String {
         let show =
             format!("<iq type='set' id='pa' to='localhost'><preauth xmlns='urn:xmpp:pars:0' token='{token}'/></iq>");
@@ -176,7 +177,7 @@ impl Talk {
         self.ask(line, &registration(user), &["id='reg'"])
     }
 
-    /// Shows a token and registers, on a connection of its own; what is answered last.
+    /// Presents a token and registers on a connection of its own; returns the last answer.
     fn register_by(&mut self, token: &str, user: &str) -> String {
         let line = self.open();
         let said = self.show(line, token);
@@ -191,7 +192,7 @@ impl Talk {
         self.register_on(line, user)
     }
 
-    /// The invitation with this token, as it is stored.
+    /// The stored invitation with this token.
     fn stored(&self, actor: &str, token: &str) -> Option<Invitation> {
         let id = InvitationId::of(token);
         let mut rows = self.world.disk.rows_of(Table::Invitations, actor);
@@ -222,7 +223,7 @@ fn new() -> NewInvitation {
     }
 }
 
-/// Romeo's, to be a contact and to register.
+/// Romeo's, to become a contact and to register.
 fn of_romeo() -> NewInvitation {
     NewInvitation { befriends: true, inviter: "romeo@localhost".into(), ..new() }
 }
@@ -231,7 +232,7 @@ fn good(said: &str) -> bool {
     said.contains("type='result'")
 }
 
-/// XEP-0445 3: the feature is there where tokens are taken, and only there.
+/// XEP-0445 3: the feature is offered exactly where tokens are accepted.
 #[test]
 fn the_stream_feature_says_that_tokens_are_taken_xep0445_3() {
     let feature = "<register xmlns='urn:xmpp:ibr-token:0'/>";
@@ -252,7 +253,8 @@ fn the_stream_feature_says_that_tokens_are_taken_xep0445_3() {
     }
 }
 
-/// XEP-0401 6.5, 6.1: who registers by a user's invitation is in both rosters, and the inviter sees it at once. XEP-0379 7.2: once.
+/// XEP-0401 6.5, 6.1: a user who registers with a user's invitation is in both rosters, and the
+/// inviter sees it at once. XEP-0379 7.2: once.
 #[test]
 fn who_is_invited_becomes_a_contact_and_nobody_else_comes_in_by_it_xep0401_6_5() {
     everywhere(Rule::Invite, |mut talk| {
@@ -269,14 +271,14 @@ fn who_is_invited_becomes_a_contact_and_nobody_else_comes_in_by_it_xep0401_6_5()
         assert!(roster.contains("jid='romeo@localhost' subscription='both'"), "{roster}");
         let stored = talk.stored("romeo@localhost", &token).expect("it is kept until its time is over");
         assert_eq!((stored.left, stored.claims.len(), &*stored.joined[0]), (0, 0, "juliet@localhost"));
-        // XEP-0445 4: used up; the answer says no more than that it is not good.
+        // XEP-0445 4: used up; the answer says only that it is invalid.
         let again = talk.register_by(&token, "second");
         assert!(again.contains("<item-not-found") && again.contains("used up, revoked or expired"), "{again}");
         assert!(!talk.is_there("second"));
     });
 }
 
-/// XEP-0445 4: without a token nobody registers, and is told why, in the form and in the refusal.
+/// XEP-0445 4: without a token nobody can register, and both the form and the refusal say why.
 #[test]
 fn where_registration_takes_an_invitation_nobody_registers_without_one() {
     everywhere(Rule::Invite, |mut talk| {
@@ -291,13 +293,14 @@ fn where_registration_takes_an_invitation_nobody_registers_without_one() {
         let form = talk.ask(line, get, &["id='reg'"]);
         assert!(form.contains("<username/>") && !form.contains("invitation"), "{form}");
         assert!(good(&talk.register_on(line, "juliet")));
-        // XEP-0445 4: one registration a use.
+        // XEP-0445 4: one registration per use.
         let more = talk.register_on(line, "more");
         assert!(more.contains("by invitation only"), "{more}");
     });
 }
 
-/// XEP-0445 4: a token is not used by a registration that fails, and its time is looked at when it is shown, not later.
+/// XEP-0445 4: a failed registration does not use up a token, and its expiry is checked when it is
+/// presented, not later.
 #[test]
 fn a_token_is_used_by_success_alone_and_its_time_is_looked_at_once_xep0445_4() {
     everywhere(Rule::Invite, |mut talk| {
@@ -314,7 +317,7 @@ fn a_token_is_used_by_success_alone_and_its_time_is_looked_at_once_xep0445_4() {
     });
 }
 
-/// RFC 6120 13.9.2 by analogy: who guesses tokens is charged as who guesses passwords.
+/// RFC 6120 13.9.2 by analogy: guessing tokens is charged like guessing passwords.
 #[test]
 fn guessed_tokens_are_charged_to_the_address() {
     let mut settings = settings(2, Rule::Invite);
@@ -329,7 +332,7 @@ fn guessed_tokens_are_charged_to_the_address() {
         for n in 0..3 {
             let said = talk.show(line, &token::make([guess * 3 + n; 16], "localhost"));
             refused += u32::from(said.contains("<item-not-found"));
-            // As many as there may be failed logins on one stream (RFC 6120 6.4.5).
+            // As many as failed logins are permitted on one stream (RFC 6120 6.4.5).
             let over = said.contains("<policy-violation") || talk.ended.contains(&talk.lines[line].socket);
             assert_eq!(over, n == 2 && guess < 2, "{guess} {n}: {said}");
         }
@@ -344,7 +347,8 @@ fn guessed_tokens_are_charged_to_the_address() {
     assert!(good(&talk.show(line, &token)), "others are not");
 }
 
-/// XEP-0401 7.2: a name for which somebody is invited is kept for that one; and XEP-0445 2.1: the token is for no other name.
+/// XEP-0401 7.2: a name with an invitation is reserved for the invited; and XEP-0445 2.1: the token
+/// is for no other name.
 #[test]
 fn an_invitation_for_a_name_reserves_it_xep0401_7_2() {
     everywhere(Rule::Open, |mut talk| {
@@ -375,18 +379,19 @@ fn an_invitation_for_a_name_reserves_it_xep0401_7_2() {
         let nurse = talk.bound("nurse", PASSWORD);
         let roster = talk.roster(nurse);
         assert!(roster.contains("jid='juliet@localhost' subscription='both'"), "{roster}");
-        // The one that did not come through is not used.
+        // The failed attempt has not used it up.
         assert!(good(&talk.register_by(&other, "capulet")));
     });
 }
 
-/// XEP-0401 6.3: who may invite to accounts makes nobody an administrator, nor an inviter, nor somebody who is taken for the operator. Whose
-/// name it is is looked at when the invitation is redeemed; the operator and administrators may give such names.
+/// XEP-0401 6.3: an inviter can invite nobody to the name of an administrator, of an inviter, or a
+/// name that could pass for the operator's. This is checked when the invitation is redeemed; the
+/// operator and administrators may assign such names.
 #[test]
 fn names_with_rights_are_given_by_the_operator_and_administrators_alone() {
     everywhere(Rule::Open, |mut talk| {
         let named = |inviter: &str| NewInvitation { is_named: true, inviter: inviter.into(), ..new() };
-        // Romeo is an inviter. Those names are nobody's special names yet, but for the last.
+        // Romeo is an inviter. These names are not special yet, except the last.
         let names = ["boss", "usher", "root"];
         let of = |name: &str| format!("{name}@localhost");
         let tokens = names.map(|name| talk.invite(&of(name), named("romeo@localhost")));
@@ -402,21 +407,22 @@ fn names_with_rights_are_given_by_the_operator_and_administrators_alone() {
             assert!(!good(&talk.register(name)) && !talk.is_there(name), "{name}");
         }
         assert!(talk.register_on(shown, "boss").contains("<conflict"), "who has shown it before is looked at again");
-        // What has come of it goes to the invitation's home behind the answer.
+        // The outcome reaches the invitation's home after the answer.
         talk.pass(500_000);
         assert_eq!(talk.stored("boss@localhost", &tokens[0]).expect("kept").left, 1, "it is not used");
-        // What lets nobody in reserves nothing: the operator and an administrator give the names.
+        // An unusable invitation reserves nothing: the operator and an administrator assign the
+        // names.
         let token = talk.invite("boss@localhost", named(""));
         assert!(good(&talk.register_by(&token, "boss")));
         let token = talk.invite("usher@localhost", named("nurse@localhost"));
         assert!(good(&talk.register_by(&token, "usher")));
-        // Whoever is taken off the list gives no such names any more.
+        // A user who is removed from the list can no longer assign such names.
         let token = talk.invite("root@localhost", named("nurse@localhost"));
         turn(&mut talk, &["boss"], &["romeo"]);
         assert!(talk.register_by(&token, "root").contains("<item-not-found"));
         turn(&mut talk, &["boss", "nurse"], &["romeo"]);
         assert!(good(&talk.register_by(&token, "root")));
-        // An administrator that was removed is no name for others.
+        // The name of a removed administrator is not available to others.
         let gone = talk
             .command("boss@localhost", Command::Account(AccountCommand::Delete { account: "boss@localhost".into() }));
         assert_eq!(gone, Reply::Done(1));
@@ -425,7 +431,7 @@ fn names_with_rights_are_given_by_the_operator_and_administrators_alone() {
     });
 }
 
-/// A reservation ends with its invitation's time.
+/// A reservation ends with its invitation.
 #[test]
 fn a_name_is_free_again_when_its_invitation_is_over_or_revoked() {
     everywhere(Rule::Open, |mut talk| {
@@ -443,7 +449,8 @@ fn a_name_is_free_again_when_its_invitation_is_over_or_revoked() {
     });
 }
 
-/// Who invites has to be there; what was made is gone with the account, also for the next one of its name.
+/// An inviter must exist; invitations are removed with the account, also for the next one of its
+/// name.
 #[test]
 fn an_invitation_of_somebody_who_was_removed_lets_nobody_in() {
     everywhere(Rule::Invite, |mut talk| {
@@ -466,7 +473,8 @@ fn an_invitation_of_somebody_who_was_removed_lets_nobody_in() {
     });
 }
 
-/// Two register by a token for one at the same time: one of them does, whoever is first, on however many shards.
+/// Two clients register with a single-use token at the same time: exactly one succeeds, whichever
+/// is first, on any number of shards.
 #[test]
 fn of_two_who_register_by_a_token_for_one_exactly_one_does() {
     for shards in 1..=4 {
@@ -491,7 +499,8 @@ fn of_two_who_register_by_a_token_for_one_exactly_one_does() {
     }
 }
 
-/// The same over a crash at any moment: never two, and if none was made, the token is good again (XEP-0445 4).
+/// The same with a crash at any moment: never two, and if none was created, the token is valid
+/// again (XEP-0445 4).
 #[test]
 fn a_token_is_used_once_over_crashes_and_comes_back_if_nothing_came_of_it() {
     let (mut came_back, mut stayed_used) = (0, 0);
@@ -527,8 +536,8 @@ fn a_token_is_used_once_over_crashes_and_comes_back_if_nothing_came_of_it() {
     assert!(came_back > 5 && stayed_used > 5, "{came_back} {stayed_used}");
 }
 
-/// The same if letters between shards are lost: whoever asked hears nothing, nobody comes in twice, and a use that was lost comes back
-/// after a while.
+/// The same with lost letters between shards: the client gets no answer, nobody is registered
+/// twice, and a lost use is restored after a while.
 #[test]
 fn a_token_is_used_once_whatever_letters_are_lost() {
     let mut lost = 0;
@@ -558,7 +567,8 @@ fn a_token_is_used_once_whatever_letters_are_lost() {
     assert!(lost > 0, "nothing was lost");
 }
 
-/// XEP-0379 3.4, 3.5: a request with a token that is good is granted and answered without the user, who may be away.
+/// XEP-0379 3.4, 3.5: a request with a valid token is granted and answered without the user, who
+/// may be absent.
 #[test]
 fn a_request_with_a_token_makes_both_contacts_at_once_xep0379_3_5() {
     everywhere(Rule::Open, |mut talk| {
@@ -581,7 +591,7 @@ fn a_request_with_a_token_makes_both_contacts_at_once_xep0379_3_5() {
         let roster = talk.roster(romeo);
         assert!(roster.contains("jid='tybalt@localhost' subscription='both'"), "{roster}");
         assert_eq!(talk.stored("romeo@localhost", &token).expect("kept").left, 0);
-        // XEP-0379 4.1: what is used up, unknown or malformed is a request like others.
+        // XEP-0379 4.1: with a used, unknown or malformed token it is an ordinary request.
         for (n, bad) in [token.as_str(), "unknown", "aaaaaaaaaaaaaaaaaaaaaaaaaaojxw2zlp"].into_iter().enumerate() {
             let nurse = talk.bound("nurse", PASSWORD);
             talk.say(nurse, &subscribe(bad));
@@ -594,7 +604,7 @@ fn a_request_with_a_token_makes_both_contacts_at_once_xep0379_3_5() {
     });
 }
 
-/// XEP-0191 3.3: who is blocked does not become a contact by a token, and does not use it up.
+/// XEP-0191 3.3: a blocked user does not become a contact with a token, and does not use it up.
 #[test]
 fn who_is_blocked_has_no_use_of_a_token() {
     everywhere(Rule::Open, |mut talk| {
@@ -617,7 +627,7 @@ fn who_is_blocked_has_no_use_of_a_token() {
 
 const INVITE: &str = "<iq type='set' id='c' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:invite#invite' action='execute'/></iq>";
 
-/// XEP-0401 6.1: the command gives an address at once, and a user makes so many at the most.
+/// XEP-0401 6.1: the command returns an address at once, and the number per user is limited.
 #[test]
 fn a_user_makes_invitations_by_command_and_not_without_end_xep0401_6_1() {
     for (may, ibr) in [(Invitations::Contacts, false), (Invitations::Accounts, true)] {
@@ -638,14 +648,14 @@ fn a_user_makes_invitations_by_command_and_not_without_end_xep0401_6_1() {
             "{said}"
         );
         assert!(said.contains(&format!("<value>https://localhost/invite/#{token}</value>")), "{said}");
-        // 2026-01-01 and seven days.
+        // 2026-01-01 plus seven days.
         assert!(said.contains("<value>2026-01-08T00:00:0") && said.contains("status='completed'"), "{said}");
         assert!(said.contains("<value>urn:xmpp:invite#invitation</value>"), "{said}");
         assert_eq!(good(&talk.register_by(&token, "juliet")), ibr);
         for _ in 1..INVITATIONS_USER_MAX {
             assert!(talk.ask(romeo, INVITE, &["id='c'"]).contains("completed"));
         }
-        // Those that are used up count, too: who makes them does not let in as many as come.
+        // Used invitations count, too: an inviter cannot let in any number of users.
         let said = talk.ask(romeo, INVITE, &["id='c'"]);
         assert!(said.contains("<resource-constraint") && said.contains("as many invitations as it may"), "{said}");
         let create = INVITE.replace("#invite'", "#create-account'");
@@ -658,7 +668,8 @@ fn a_user_makes_invitations_by_command_and_not_without_end_xep0401_6_1() {
     assert!(talk.ask(romeo, INVITE, &["id='c'"]).contains("<forbidden"));
 }
 
-/// RFC 6120 8.4: where invitations are switched off, there is no command for them, and a token says nothing.
+/// RFC 6120 8.4: with invitations switched off, there is no command for them, and a token has no
+/// effect.
 #[test]
 fn switched_off_invitations_are_not_there() {
     let mut settings = settings(1, Rule::Open);
@@ -679,7 +690,7 @@ fn switched_off_invitations_are_not_there() {
     assert!(talk.hear(romeo, &["type='subscribe'"]).contains("from='tybalt@localhost'"));
 }
 
-/// Rows that are over go when the next one is made.
+/// Expired rows are removed when the next invitation is issued.
 #[test]
 fn invitations_that_are_over_make_room() {
     let mut settings = settings(1, Rule::Open);
@@ -704,7 +715,8 @@ fn invitations_that_are_over_make_room() {
     assert_eq!(rows(&talk), 1);
 }
 
-/// Who invites to names is counted at its own home, with what it has invited to no name: also what was refused, and until it is over.
+/// Invitations to names count at the inviter's own home, together with those without a name: also
+/// refused ones, and until they expire.
 #[test]
 fn names_that_an_inviter_has_invited_to_count_at_its_home() {
     const MOST: usize = 4;
@@ -731,7 +743,7 @@ fn names_that_an_inviter_has_invited_to_count_at_its_home() {
         assert!(matches!(own(&mut talk), Reply::Invited { .. }));
         assert_eq!((name(&mut talk, "paris"), own(&mut talk)), (Reply::Busy, Reply::Busy));
         assert_eq!(rows(&talk), MOST);
-        // The operator is not bound by it.
+        // The operator has no limit.
         talk.invite("paris@localhost", NewInvitation { is_named: true, inviter: "romeo@localhost".into(), ..new() });
         talk.pass(61_000_000);
         assert_eq!(name(&mut talk, "paris"), Reply::Done(1), "the time of the others is over");
@@ -745,7 +757,8 @@ fn names_that_an_inviter_has_invited_to_count_at_its_home() {
     });
 }
 
-/// What is over is removed by the sweep, also where nobody asks for it again: names, what an inviter has made, accounts that wait.
+/// The sweep removes whatever has expired, even if it is not requested again: names, a user's
+/// invitations, accounts that wait.
 #[test]
 fn what_is_over_is_swept() {
     everywhere(Rule::Approval, |mut talk| {
@@ -784,7 +797,8 @@ fn what_is_over_is_swept() {
     });
 }
 
-/// RFC 2142: names that stand for an operator are nobody's, nor others that look like them.
+/// RFC 2142: names that stand for an operator cannot be registered, nor can names that look like
+/// them.
 #[test]
 fn reserved_names_cannot_be_registered() {
     everywhere(Rule::Open, |mut talk| {
@@ -796,13 +810,14 @@ fn reserved_names_cannot_be_registered() {
             );
         }
         assert!(good(&talk.register("juliet")));
-        // The operator may give them to somebody.
+        // The operator may assign them.
         let token = talk.invite("root@localhost", NewInvitation { is_named: true, ..new() });
         assert!(good(&talk.register_by(&token, "root")));
     });
 }
 
-/// Accounts that wait for approval are there, and out of use; administrators are told; who is approved logs in.
+/// Accounts that wait for approval exist but cannot be used; administrators are notified; an
+/// approved user can log in.
 #[test]
 fn an_account_waits_until_an_administrator_has_decided() {
     everywhere(Rule::Approval, |mut talk| {
@@ -840,7 +855,7 @@ fn an_account_waits_until_an_administrator_has_decided() {
     });
 }
 
-/// Accounts that wait are bounded in number and time.
+/// Accounts that wait are limited in number and time.
 #[test]
 fn accounts_that_wait_are_few_and_not_for_ever() {
     for shards in 1..=3 {
@@ -859,9 +874,9 @@ fn accounts_that_wait_are_few_and_not_for_ever() {
         assert!(good(&talk.register("more")), "those who have waited too long make room");
         talk.pass(500_000);
         assert!((0..3).all(|n| !talk.is_there(&format!("waits{n}"))));
-        // One of them is free again.
+        // One of them is available again.
         assert!(good(&talk.register("waits1")));
-        // A password that the operator sets does not approve of the account.
+        // A password set by the operator does not approve the account.
         let keys =
             throng_engine::store::account::Credentials::derive("other", 4096, b"0123456789abcdef", 0).expect("keys");
         let put = Command::Account(AccountCommand::Put {
@@ -874,7 +889,8 @@ fn accounts_that_wait_are_few_and_not_for_ever() {
     }
 }
 
-/// Whom the operator, or somebody who decides of accounts, has invited waits for nobody; whom others have, does.
+/// A user invited by the operator, or by somebody who may approve, does not wait; a user invited by
+/// others does.
 #[test]
 fn an_invitation_stands_for_approval_if_its_maker_may_approve() {
     everywhere(Rule::Approval, |mut talk| {

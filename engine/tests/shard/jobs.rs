@@ -1,4 +1,5 @@
-//! What waits for a processor is bounded: passwords of those who have gone, and new passwords of those who stay.
+//! The queue for processors is limited: passwords of disconnected clients, and new passwords of
+//! connected ones.
 
 use base64::Engine as _;
 use throng_engine::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
@@ -10,7 +11,7 @@ use throng_sim::world::{PASSWORD, Pace};
 const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
-/// A world of one shard in which a job takes up to so long.
+/// A world of one shard in which a job takes up to this long.
 fn stage(script: &str, job_us: u64) -> (Stage, Script) {
     let script = Script::parse(script).expect("a script");
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
@@ -25,7 +26,8 @@ fn waiting(stage: &Stage) -> usize {
     stage.world.shards().map(|id| stage.world.shard(id).counters().jobs_pending.get() as usize).sum()
 }
 
-/// RFC 6120 6.5.11 lets a client try again, and again: each leaves a password that nobody waits for.
+/// RFC 6120 6.5.11 lets a client retry any number of times: each attempt leaves a password that
+/// nobody waits for.
 #[test]
 fn passwords_of_those_who_have_gone_are_bounded() {
     const AT_ONCE: usize = 100;
@@ -50,7 +52,8 @@ fn passwords_of_those_who_have_gone_are_bounded() {
     assert!(peak <= most, "{peak} wait, {most} may");
 }
 
-/// XEP-0077 3.3, again and again by one who stays: what waits beyond the bound is refused (RFC 6120 8.3.3.18).
+/// XEP-0077 3.3, repeated by a connected client: beyond the limit of pending jobs it is refused
+/// (RFC 6120 8.3.3.18).
 #[test]
 fn changes_of_password_that_wait_are_bounded() {
     let (mut stage, script) = stage("clients: romeo=romeo/orchard\nromeo connects\n", 1_000_000);

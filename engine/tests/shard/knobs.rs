@@ -1,4 +1,4 @@
-//! Settings that change while a shard runs hold for what comes next, also on streams that are there already.
+//! Settings that change while a shard runs apply from then on, also to existing streams.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn host(settings: &Settings) -> Host {
     host
 }
 
-/// Romeo's next connection, with a resource bound or refused.
+/// Opens another connection of Romeo's, whose resource is bound or refused.
 fn bind(host: &mut Host, slot: u32) -> String {
     said(&host.bind(slot, "romeo").1)
 }
@@ -22,7 +22,7 @@ fn turn_knobs(host: &mut Host, settings: &Settings) {
     assert_eq!(reply(host.turn(Input::Command { token: 7, command })), Some(Reply::Done(0)));
 }
 
-/// RFC 6120 7.6.2.1: a resource more than one may have is refused with `<resource-constraint/>`.
+/// RFC 6120 7.6.2.1: a resource beyond the limit is refused with `<resource-constraint/>`.
 #[test]
 fn how_many_resources_may_be_bound_changes_at_once_rfc6120_7_6_2_1() {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
@@ -36,7 +36,8 @@ fn how_many_resources_may_be_bound_changes_at_once_rfc6120_7_6_2_1() {
     assert!(bind(&mut host, 2).contains("<jid>"));
 }
 
-/// XEP-0199 4.1, RFC 6120 4.6.4: who is silent is asked, and ended if that does not help, by the time-out as it is now.
+/// XEP-0199 4.1, RFC 6120 4.6.4: a silent client is pinged, and disconnected if that does not help,
+/// by the current time-out.
 #[test]
 fn a_shorter_time_out_holds_for_streams_that_are_there_rfc6120_4_6_4() {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
@@ -52,7 +53,7 @@ fn a_shorter_time_out_holds_for_streams_that_are_there_rfc6120_4_6_4() {
     assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Close { .. })).count(), 1);
 }
 
-/// XEP-0478 2: what a stream says that it takes is what it takes.
+/// XEP-0478 2: the announced limits of a stream are the effective ones.
 #[test]
 fn a_new_stream_offers_the_time_out_as_it_is_now_xep_0478_2() {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);

@@ -1,4 +1,4 @@
-//! Users who are gone when the answer to what they sent comes.
+//! Users who have left when the answer to their stanza arrives.
 
 use throng_engine::io::StorageState;
 use throng_engine::settings::Settings;
@@ -6,8 +6,8 @@ use throng_sim::script::{Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
-/// RFC 6120 8.3.1 owes an error to who has sent a stanza; while the roster was read its session has ended, and with it the
-/// error is gone. It must not be looked for in the place that the session had.
+/// RFC 6120 8.3.1 requires an error for the sender of a stanza. If the session ended while the
+/// roster was read, the error is dropped. The session's former slot must not be used.
 #[test]
 fn an_error_for_a_subscription_of_a_session_that_has_ended_is_dropped() {
     let script = Script::parse("clients: romeo=romeo/orchard juliet=juliet/balcony\nromeo connects\njuliet connects\n");

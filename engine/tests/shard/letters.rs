@@ -1,5 +1,5 @@
-//! Letters about accounts that are lost between shards, or come twice: nobody gets an account by it that was removed, and who
-//! was left without an answer can try again (XEP-0077 3.1, 3.2).
+//! Letters about accounts that are lost between shards or arrive twice: nobody gets a removed
+//! account through them, and a client without an answer can retry (XEP-0077 3.1, 3.2).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ const REGISTER: &str = "<iq type='set' id='r'><query xmlns='jabber:iq:register'>
 const CHANGE: &str = "<iq type='set' id='c'><query xmlns='jabber:iq:register'><username>mallory</username><password>secret</password></query></iq>";
 const REMOVE: &str = "<iq type='set' id='d'><query xmlns='jabber:iq:register'><remove/></query></iq>";
 
-/// What happens to a batch of letters.
+/// The fate of a batch of letters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Lost,
-    /// It comes a second time at once.
+    /// It arrives a second time at once.
     Twice,
-    /// It comes a second time when all is over.
+    /// It arrives a second time when all is over.
     Late,
 }
 
@@ -35,11 +35,11 @@ struct World {
     shards: Vec<Shard>,
     disk: Disk,
     now: Now,
-    /// Batches so far, and what happens to one of them.
+    /// Number of batches so far, and the fate of one of them.
     batches: usize,
     fate: Option<(usize, Fate)>,
     late: Option<(ShardId, Letters)>,
-    /// The one connection: where it is, and what it was told since it was last asked.
+    /// The one connection: its place, and its output since the last call.
     at: Option<(ShardId, ConnId)>,
     slots: u32,
     heard: String,
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn connect(&mut self) {
-        // Of the shards that are not the user's home, so that all letters go from one to another.
+        // Only shards other than the user's home, so that all letters go between two shards.
         let away = ShardId((PartitionMap::spread(SHARDS).home("mallory@localhost").0 + 1) % SHARDS);
         let conn = self.conn();
         self.at = Some((away, conn));
@@ -77,7 +77,7 @@ impl World {
         self.shards[shard.index()].handle(self.now, input, &mut Output::default());
     }
 
-    /// What the connection is told to this; nothing if it is gone.
+    /// The output of the connection for this input; empty if it is gone.
     fn say(&mut self, text: &str) -> String {
         self.heard.clear();
         if let Some((shard, conn)) = self.at {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// An account is made, used, changed and removed, by one connection, as far as it gets.
+    /// An account is created, used, changed and removed by one connection, as far as it gets.
     fn life(&mut self) -> String {
         let plain = base64::engine::general_purpose::STANDARD.encode("\0mallory\0secret");
         let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
@@ -178,7 +178,8 @@ impl World {
     }
 }
 
-/// A repeated request to make an account made it again after its removal, with the password that its owner had given up.
+/// Once, a repeated request created an account again after its removal, with the password that its
+/// owner had abandoned.
 #[test]
 fn what_is_repeated_between_shards_makes_no_account_again() {
     let mut plain = World::new(None);
@@ -200,7 +201,8 @@ fn what_is_repeated_between_shards_makes_no_account_again() {
     }
 }
 
-/// Whoever is left without an answer is not kept for ever, gets nothing for it, and can begin again.
+/// State for a client without an answer is released, without effect, and the client can start
+/// again.
 #[test]
 fn what_is_lost_between_shards_keeps_nobody_from_trying_again() {
     let mut plain = World::new(None);

@@ -1,4 +1,4 @@
-//! What a refusal by a limit says, and to whom it says nothing.
+//! What a refusal by a limit says, and to whom it reveals nothing.
 
 use base64::Engine as _;
 use throng_engine::settings::Settings;
@@ -39,7 +39,8 @@ fn stage(set: impl FnOnce(&mut Settings)) -> Stage {
     stage
 }
 
-/// RFC 6121 8.5.1: whoever is not told which accounts there are does not learn it from how many messages wait.
+/// RFC 6121 8.5.1: a sender who may not learn which accounts exist does not learn it from the
+/// number of waiting messages.
 #[test]
 fn a_full_log_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
     let mut stage = stage(|s| s.waiting_messages_max = 1);
@@ -57,8 +58,9 @@ fn a_full_log_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
     assert!(!full.contains("<text") && !nobody.contains("<text"), "{full} {nobody}");
 }
 
-/// A change of password costs the derivation of keys for some 150 bytes: an account gets five in a row, and then one every
-/// ten seconds. Without a limit one account could have as many as the server can derive.
+/// A change of password costs a key derivation for about 150 bytes: an account may make five in a
+/// row, and then one every ten seconds. Without a limit one account could make as many as the
+/// server can derive.
 #[test]
 fn an_account_changes_its_password_five_times_in_a_row_and_is_told_when_it_may_again() {
     let mut stage = stage(|s| s.scram_iterations = 4_096);
@@ -85,7 +87,7 @@ fn an_account_changes_its_password_five_times_in_a_row_and_is_told_when_it_may_a
     assert!(answer.contains("type='result'"), "{answer}");
 }
 
-/// RFC 6120 8.3.2: what is too much of the sender's own is named, with what to do about it.
+/// RFC 6120 8.3.2: the error names the sender's exceeded limit, with what to do about it.
 #[test]
 fn a_refusal_by_a_limit_names_it_rfc6120_8_3_2() {
     let mut stage = stage(|_| {});

@@ -1,6 +1,6 @@
-//! One shard, and a few: what it says and does, on the simulated world or straight.
+//! One shard or a few: their behaviour, in the simulated world or directly.
 
-/// Counts what each test's thread holds.
+/// Counts the memory of each test's thread.
 #[global_allocator]
 static ALLOCATOR: throng_sys::testing::Counting = throng_sys::testing::Counting;
 

@@ -1,5 +1,5 @@
-//! The publish-subscribe service (XEP-0060) at its bounds: who may make nodes, who is told, what one user can do to others, and how a node
-//! with very many subscribers is worked through.
+//! The publish-subscribe service (XEP-0060) at its limits: who may create nodes, who is notified,
+//! what one user can do to others, and how a node with very many subscribers is processed.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 
 fn settings(shards: u16) -> Settings {
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
-    // Time passes fast here, and nobody is asked whether it is still there.
+    // Time passes quickly here, and nobody is pinged.
     settings.idle_s_max = 0;
     settings.serve_service("pubsub.localhost", Service::PubSub);
     settings
@@ -47,7 +47,7 @@ fn iq(set: bool, ns: &str, inside: &str) -> String {
     format!("<iq type='{kind}' id='q' to='pubsub.localhost'><pubsub xmlns='{ns}'>{inside}</pubsub></iq>")
 }
 
-/// What all are sent for a request, when whoever asks has nothing to pay any more.
+/// The output to everybody for a request, once the requester has nothing left to pay.
 fn ask(host: &mut Host, conn: ConnId, set: bool, ns: &str, inside: &str) -> String {
     host.now.mono_ms += u64::from(WORK_AHEAD_MS);
     host.now.pass_wall(1_000);
@@ -85,7 +85,7 @@ fn is_result(said: &str) -> bool {
     said.contains("type='result'") && !said.contains("type='error'")
 }
 
-/// Rows of an actor of one kind.
+/// Number of an actor's rows of one kind.
 fn rows(host: &Host, actor: &str, kind: u8) -> usize {
     host.disk.rows_of(Table::Nodes, actor).filter(|(sort, _)| sort.first() == Some(&kind)).count()
 }
@@ -137,7 +137,7 @@ fn a_user_owns_so_many_nodes_and_administrators_ten_thousand() {
         let said = create(&mut host, users[1], &format!("j{n}"), &[]);
         assert!(is_result(&said), "{n}: {said}");
     }
-    // Nodes at rest are rows, and nothing else: as much is in memory of 10,000 as of none.
+    // Nodes at rest are rows and nothing else: 10,000 take as much memory as none.
     assert_eq!(host.shard.inspect(), before);
     // XEP-0060 5.2, XEP-0059 2.2: they are listed by pages, each once.
     let (mut after, mut listed) = (String::new(), 0);
@@ -156,7 +156,8 @@ fn a_user_owns_so_many_nodes_and_administrators_ten_thousand() {
     assert_eq!(listed, 10_005);
 }
 
-/// XEP-0060 8.1.1: nodes that are asked for at once are counted together, also behind subscriptions to them that are under way.
+/// XEP-0060 8.1.1: concurrent requests for nodes are counted together, also behind pending
+/// subscriptions to them.
 #[test]
 fn nodes_that_are_asked_for_at_once_are_counted_together() {
     for shards in 1..=3 {
@@ -172,7 +173,7 @@ fn nodes_that_are_asked_for_at_once_are_counted_together() {
         talk.say(romeo, &(0..40).map(both).collect::<String>());
         talk.pass(2_000_000);
         let mut said = talk.hear(romeo, &["id='c39'"]);
-        // What waits for the answer to the subscription may have been put off.
+        // A request that waits for the answer to the subscription may have been deferred.
         for n in 0..10 {
             let create = iq(true, NS, &format!("<create node='s{n}'/>")).replace("id='q'", &format!("id='d{n}'"));
             said += &talk.ask(romeo, &create, &[&format!("id='d{n}'")]);
@@ -183,7 +184,8 @@ fn nodes_that_are_asked_for_at_once_are_counted_together() {
     }
 }
 
-/// Bytes that a shard holds when each of 1,000 users has made so many nodes and published an item at each.
+/// Memory of a shard after each of 1,000 users has created this many nodes and published an item at
+/// each.
 fn held_with_nodes(of_each: usize) -> isize {
     let names: Vec<String> = (0..1_000).map(|n| format!("user{n:03}")).collect();
     let (mut host, users) = host(settings(1), &names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -215,7 +217,7 @@ fn one_user_subscribing_ten_thousand_times_is_one_row_at_one_node_and_bounded_at
         assert!(is_result(&subscribe(&mut host, users[0], "n", &format!("romeo@localhost/r{n}"))));
     }
     assert_eq!(rows(&host, "pubsub.localhost/n", MEMBER), 2, "the owner and one subscriber");
-    // Of nodes that are not there nothing stays.
+    // Missing nodes leave no state.
     for n in 0..50 {
         assert!(subscribe(&mut host, users[0], &format!("none{n}"), "romeo@localhost").contains("item-not-found"));
     }
@@ -236,7 +238,8 @@ fn a_hundred_thousand_items_are_as_many_as_a_node_may_have() {
         assert!(is_result(&publish(&mut host, users[0], "n", &format!("i{n}"))));
     }
     assert_eq!(rows(&host, "pubsub.localhost/n", 2), 1_000);
-    // XEP-0059 2.2: a reader that goes on behind the last that it has sees each of the rest once, in order.
+    // XEP-0059 2.2: a reader that continues after its last item sees each of the rest once, in
+    // order.
     let (mut after, mut seen) = ("i2000".to_owned(), Vec::new());
     loop {
         let page = format!(
@@ -253,7 +256,7 @@ fn a_hundred_thousand_items_are_as_many_as_a_node_may_have() {
     assert_eq!(seen, wanted);
 }
 
-/// A node of romeo's with so many subscribers, who are offline; the first shard is its home.
+/// A node of Romeo's with this many subscribers, who are offline; the first shard is its home.
 fn crowd(settings: Settings, count: usize) -> (Host, ConnId, String) {
     let home = settings.partitions.clone();
     let node = (0..).map(|n| format!("n{n}")).find(|n| home.home(&format!("pubsub.localhost/{n}")) == ShardId(0));
@@ -297,7 +300,7 @@ fn a_hundred_thousand_subscribers_are_told_in_pieces_by_a_letter_to_each_shard()
             _ => None,
         });
         let events: Vec<usize> = events.collect();
-        // One copy of what is told in each piece, however many it is told to.
+        // One copy of the notification per piece, however many receive it.
         most = most.max(events.iter().sum::<usize>());
         assert!(events.len() <= 1, "a letter for each shard and piece: {}", events.len());
         letters += events.len();
@@ -308,7 +311,7 @@ fn a_hundred_thousand_subscribers_are_told_in_pieces_by_a_letter_to_each_shard()
     assert!(letters <= pieces * (SHARDS - 1), "{letters} letters for {pieces} pieces");
     assert!(most <= NODE_TOLD_AT_ONCE as usize, "{most} at once");
     assert_eq!(words(&effects).matches("type='result'").count(), 1);
-    // Whoever publishes pays for all of them.
+    // The publisher pays for all of them.
     assert!(
         effects.iter().any(|effect| matches!(effect, Effect::Pause { conn } if *conn == romeo)),
         "read from on and on"
@@ -323,7 +326,7 @@ fn all_are_told_of_one_thing_before_the_next_and_others_are_answered_meanwhile()
     host.ask(nurse, "<presence/>");
     assert!(is_result(&subscribe(&mut host, nurse, &node, "nurse@localhost")));
     host.now.mono_ms += u64::from(WORK_AHEAD_MS) * 4;
-    // Both publications come at once: the second one waits for the end of the first.
+    // Both publications arrive at once: the second one waits for the end of the first.
     let publish =
         |id: &str| iq(true, NS, &format!("<publish node='{node}'><item id='{id}'><x xmlns='y'/></item></publish>"));
     let all = words(&host.ask(romeo, &(publish("a") + &publish("b"))));
@@ -335,8 +338,8 @@ fn all_are_told_of_one_thing_before_the_next_and_others_are_answered_meanwhile()
     assert!(notified[0].starts_with('a') && notified[1].starts_with('b'), "{notified:?}");
 }
 
-/// XEP-0060 4.5: presence and roster access go by the roster of an owner, which the service does not have. It offers neither (8.2)
-/// and refuses both (8.1.3), and a node stays as it is.
+/// XEP-0060 4.5: presence and roster access depend on an owner's roster, which the service does not
+/// have. It offers neither (8.2) and refuses both (8.1.3), and a node stays as it is.
 #[test]
 fn a_service_has_no_roster_to_go_by_xep_0060_4_5() {
     let (mut host, users) = host(settings(1), &["romeo", "juliet"]);
@@ -402,7 +405,7 @@ fn who_is_cast_out_or_not_on_the_list_any_more_hears_and_sees_nothing_xep_0060_4
         let said = words(&host.ask(nurse, &format!("<iq type='get' id='i' to='pubsub.localhost'>{query}</iq>")));
         assert!(said.contains("type='error'") && !said.contains("meta-data"), "{said}");
     }
-    // Nobody but an owner reads or changes what is the owner's.
+    // Only an owner reads or changes the owner's data.
     for inside in ["<configure node='n'/>", "<affiliations node='n'/>", "<subscriptions node='n'/>"] {
         assert!(ask(&mut host, nurse, false, OWNER, inside).contains("<forbidden"), "{inside}");
     }
@@ -449,7 +452,7 @@ fn a_removed_account_is_nothing_to_any_node_and_the_next_of_its_name_hears_nothi
         assert_eq!(rows(&host, &format!("pubsub.localhost/{node}"), MEMBER), 1, "the owner alone at {node}");
     }
     assert_eq!(host.disk.rows_of(Table::Nodes, "romeo@localhost").count(), 0);
-    // Another account of the name, when the shard does not remember any more that there is none.
+    // Another account of the name, once the shard no longer remembers that there is none.
     host.account("romeo");
     for _ in 0..100 {
         host.now.mono_ms += 10_000;
@@ -473,7 +476,7 @@ fn nodes_behave_as_they_are_configured_xep_0060_7_1_2_and_8_2() {
     let said = ask(&mut host, juliet, true, NS, "<publish node='t'/>");
     assert!(said.contains("<items node='t'/>") && is_result(&said), "{said}");
     assert!(!items(&mut host, romeo, "t").contains("<item "), "nothing is kept");
-    // Without the payload; to those alone that are subscribed; who publishes (8.2, publish_model).
+    // Without the payload; only to subscribers; who publishes (8.2, publish_model).
     create(&mut host, juliet, "p", &[("deliver_payloads", "0"), ("publish_model", "subscribers")]);
     let item = "<publish node='p'><item id='a'><x xmlns='y'/></item></publish>";
     assert!(ask(&mut host, romeo, true, NS, item).contains("<forbidden"));
@@ -482,7 +485,7 @@ fn nodes_behave_as_they_are_configured_xep_0060_7_1_2_and_8_2() {
     assert!(said.contains("<items node='p'><item id='a'/></items>"), "{said}");
     create(&mut host, juliet, "o", &[("publish_model", "open")]);
     assert!(is_result(&publish(&mut host, romeo, "o", "a")));
-    // Items that are too old are gone (item_expire).
+    // Expired items are gone (item_expire).
     create(&mut host, juliet, "e", &[("item_expire", "60")]);
     publish(&mut host, juliet, "e", "a");
     assert!(items(&mut host, romeo, "e").contains("<item id='a'"));
@@ -496,14 +499,14 @@ fn nodes_behave_as_they_are_configured_xep_0060_7_1_2_and_8_2() {
     let item = "<publish node='e'><item id='b'><x xmlns='y'/></item></publish>";
     assert!(ask(&mut host, juliet, true, NS, &format!("{item}{}", with("7"))).contains("<precondition-not-met"));
     assert!(is_result(&ask(&mut host, juliet, true, NS, &format!("{item}{}", with("max")))));
-    // Told of what changes, where that is wanted (8.2.5, 8.5.2).
+    // Notified of changes, where requested (8.2.5, 8.5.2).
     subscribe(&mut host, romeo, "e", "romeo@localhost");
     let quiet = configure(&[("title", "x")]).replace("<configure>", "<configure node='e'>");
     assert!(!ask(&mut host, juliet, true, OWNER, &quiet).contains("#event"));
     let told = configure(&[("notify_config", "1")]).replace("<configure>", "<configure node='e'>");
     assert!(ask(&mut host, juliet, true, OWNER, &told).contains("<configuration node='e'>"));
     assert!(ask(&mut host, juliet, true, OWNER, "<purge node='e'/>").contains("<purge node='e'/>"));
-    // 5.4: what it is.
+    // 5.4: its description.
     let query = "<query xmlns='http://jabber.org/protocol/disco#info' node='e'/>";
     host.now.mono_ms += u64::from(WORK_AHEAD_MS);
     let said = words(&host.ask(romeo, &format!("<iq type='get' id='i' to='pubsub.localhost'>{query}</iq>")));

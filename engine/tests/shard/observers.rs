@@ -1,4 +1,5 @@
-//! What an operator sees of one user's stanzas, and of who is busiest; and that looking changes nothing.
+//! What an operator sees of one user's stanzas and of the busiest sessions; and that observing
+//! changes nothing.
 
 use throng_engine::id::ShardId;
 use throng_engine::io::{BusyRow, Command, ObserverCommand, Reply};
@@ -12,10 +13,10 @@ use throng_sim::world::{Occurrence, PASSWORD, Pace};
 
 const CLIENTS: &str = "clients: romeo=romeo/orchard juliet=juliet/balcony nurse=juliet/hall\n";
 
-/// What the operator does at a place of a script where one millisecond passes; there are as many.
+/// The operator's actions, one for each place of a script where one millisecond passes.
 type Act<'a> = Box<dyn FnMut(&mut Stage) + 'a>;
 
-/// Plays a talk with what the operator does meanwhile; the stage as it is then.
+/// Plays a talk together with the operator's actions; returns the final stage.
 fn play(seed: u64, shards: u16, talk: &[&str], acts: Vec<Act<'_>>) -> Stage {
     let script = Script::parse(&[CLIENTS, &talk.concat()].concat()).unwrap();
     let settings = Settings { resume_s_max: 60, ..Settings::new("localhost", shards, [0; 32], 0) };
@@ -34,7 +35,7 @@ fn home(stage: &Stage, jid: &str) -> ShardId {
     stage.world.home(throng_engine::wire::jid::bare_of(jid))
 }
 
-/// Asks a shard; nothing else must be on its way to a client meanwhile.
+/// Queries a shard; no other output may be in flight to a client meanwhile.
 fn ask(stage: &mut Stage, shard: ShardId, command: Command) -> Reply {
     stage.world.command(shard, 77, command);
     loop {
@@ -61,7 +62,7 @@ fn stanzas(page: &Page) -> Vec<&Stanza> {
     page.records.iter().filter_map(|r| if let What::Stanza(s) = &r.what { Some(&**s) } else { None }).collect()
 }
 
-/// What became of the stanza with this id, in the order in which it was told.
+/// The fates of the stanza with this id, in order.
 fn fates(records: &[Record], id: &str) -> Vec<Fate> {
     let mut number = None;
     records
@@ -181,7 +182,7 @@ fn what_a_stanza_carries_is_withheld_unless_asked_for() {
     for (id, jid) in [(1, "romeo@localhost"), (11, "juliet@localhost")] {
         let page = fetch(&mut stage, id, jid);
         assert!(!stanzas(&page).is_empty());
-        // An address may be a secret, too, but it is what was asked for.
+        // An address may also be secret, but the operator asked for it.
         assert!(!format!("{page:?}").replace("SECRET@", "").contains("SECRET"), "{page:?}");
         let whole = fetch(&mut stage, id + 1, jid);
         assert_eq!(stanzas(&page).len(), stanzas(&whole).len());
@@ -195,7 +196,7 @@ fn a_full_jid_is_one_session_and_others_are_not_seen() {
     let ask = |stage: &mut Stage| {
         assert_eq!(begin(stage, 1, "juliet@localhost/hall", false), Reply::Done(1));
         assert_eq!(begin(stage, 2, "juliet@localhost", false), Reply::Done(2));
-        // Nobody's session, and names that are like those of others.
+        // No session's address, and names that resemble those of others.
         for (id, jid) in [(3, "julie@localhost"), (4, "juliet@localhost/hal")] {
             assert_eq!(begin(stage, id, jid, false), Reply::Done(0));
         }
@@ -261,7 +262,7 @@ fn a_trace_ends_by_itself_and_there_are_few_at_once() {
     stage.pass(500);
     let page = fetch(&mut stage, 1, "romeo");
     assert!(page.over && page.records.is_empty(), "{page:?}");
-    // Whoever fetches keeps it.
+    // Fetching keeps it alive.
     stage.pass(ABANDONED_MS / 2 + 1_000);
     assert!(fetch(&mut stage, 3, "romeo").records.len() > 1);
     stage.pass(ABANDONED_MS / 2 + 1_000);
@@ -301,7 +302,7 @@ fn the_busiest_are_counted_while_somebody_asks() {
     assert_eq!(brief, wanted);
     let bytes = "<message to='juliet@localhost/balcony'><body>x</body></message>".len() as u64;
     assert_eq!(rows[1].bytes_in, 30 * bytes);
-    // Nobody asks: counting ends, and begins anew with the next question.
+    // Without queries counting stops, and starts anew with the next query.
     stage.pass(LEASE_MS + 1_000);
     assert_eq!(busiest(&mut stage, shard), (0, vec![]));
 }

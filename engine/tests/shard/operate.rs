@@ -1,4 +1,4 @@
-//! What operators do by `throng ctl`, as commands of administrators (XEP-0050, XEP-0133).
+//! `throng ctl` operations as commands for administrators (XEP-0050, XEP-0133).
 
 use throng_engine::io::Input;
 use throng_engine::orders::{Listing, Outcome, Wanted};
@@ -9,7 +9,7 @@ use crate::adhoc::{Fields, command_at, full, host, order, submit_at};
 const CTL: &str = "urn:throng:ctl#";
 const SHUTDOWN: &str = "http://jabber.org/protocol/admin#shutdown";
 
-/// Commands that are carried out at once.
+/// Commands without forms.
 const AT_ONCE: [(&str, Wanted); 6] = [
     ("status", Wanted::Status),
     ("components", Wanted::ListComponents),
@@ -31,7 +31,7 @@ const WITH_FORMS: [&str; 8] = [
     SHUTDOWN,
 ];
 
-/// XEP-0133 7: who is no administrator is refused, and nothing is ordered.
+/// XEP-0133 7: a user who is not an administrator is refused, and no order is given.
 #[test]
 fn operators_commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
@@ -82,7 +82,7 @@ fn rows_are_told_as_items_xep0004_3_4() {
     assert!(answer.replace("&gt;", ">").contains(told), "{answer}");
 }
 
-/// Each form, and the order that it leads to.
+/// Each form, and its order.
 #[test]
 fn each_form_leads_to_an_order() {
     let (mut host, romeo, _) = host();
@@ -143,7 +143,7 @@ fn each_form_leads_to_an_order() {
     assert!(begun.contains("var='delay'") && begun.contains(option), "XEP-0133 4.31: {begun}");
 }
 
-/// XEP-0050 4.4: what cannot be meant so is refused before anything is ordered.
+/// XEP-0050 4.4: invalid input is refused before any order is given.
 #[test]
 fn what_cannot_be_meant_so_is_no_order() {
     let (mut host, romeo, _) = host();

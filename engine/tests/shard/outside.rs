@@ -1,4 +1,5 @@
-//! Users who are kept elsewhere: PLAIN (RFC 4616) and tokens (XEP-0484) by what is answered, late, wrong or never.
+//! Users in an external back end: PLAIN (RFC 4616) and tokens (XEP-0484) with answers that are on
+//! time, late, wrong or missing.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -85,7 +86,7 @@ impl Desk {
         (conn, offer)
     }
 
-    /// Another connection says this, and a question comes of it.
+    /// Another connection sends this, which causes a query.
     fn waits(&mut self, request: &str) -> Waiting {
         let (conn, _) = self.connect();
         let effects = self.host.ask(conn, request);
@@ -114,7 +115,8 @@ impl Desk {
     }
 }
 
-/// RFC 6120 6.3.4: no key is kept that SCRAM could use, so PLAIN alone is offered, in both forms, and tokens beside it.
+/// RFC 6120 6.3.4: no key for SCRAM is stored, so only PLAIN is offered, in both forms, and tokens
+/// in addition.
 #[test]
 fn rfc6120_6_3_4_plain_alone_is_offered() {
     let mut desk = Desk::new();
@@ -130,7 +132,7 @@ fn rfc6120_6_3_4_plain_alone_is_offered() {
     let (conn, offer) = desk.connect();
     assert!(!offer.contains("<fast "), "{offer}");
     assert!(said(&desk.host.ask(conn, &by_token("romeo", "x", 1, ""))).contains("<invalid-mechanism"));
-    // Another domain of the same server is as it was.
+    // Another domain of the same server is not affected.
     let mut desk = Desk::with(|settings| {
         settings.domains = Settings::new("localhost", 1, [0; 32], 0).domains;
         settings.serve("other.example");
@@ -139,7 +141,7 @@ fn rfc6120_6_3_4_plain_alone_is_offered() {
     assert!(desk.connect().1.contains("SCRAM-SHA-256"));
 }
 
-/// RFC 4616 2: the right password logs in, and makes the account that everything else here needs.
+/// RFC 4616 2: the right password logs in, and creates the account that everything else here needs.
 #[test]
 fn rfc4616_2_a_first_login_makes_the_account() {
     let mut desk = Desk::new();
@@ -151,13 +153,13 @@ fn rfc4616_2_a_first_login_makes_the_account() {
     assert!(said(&effects).contains("<success"));
     let admitted = |effect: &Effect| matches!(effect, Effect::Note(note) if note.what == Happened::Admitted);
     assert_eq!((effects.iter().filter(|e| admitted(e)).count(), desk.accounts("romeo")), (1, 1));
-    // What was promised rests on the account's row.
+    // The success depends on the account's row.
     let success = effects.iter().find(|effect| said(std::slice::from_ref(effect)).contains("<success"));
     assert!(matches!(success, Some(Effect::Send { durable: true, .. })), "{success:?}");
     desk.host.ask(waiting.conn, HEADER);
     let heard = said(&desk.host.ask(waiting.conn, BIND));
     assert!(heard.contains("<jid>romeo@localhost/"), "{heard}");
-    // The second login finds it; no password is right for its keys.
+    // The second login finds it; no password matches its keys.
     let row = desk.host.disk.rows_of(Table::Accounts, "romeo@localhost").next().expect("a row").1.to_vec();
     let effects = {
         let waiting = desk.waits(&plain("romeo", "another"));
@@ -167,7 +169,7 @@ fn rfc4616_2_a_first_login_makes_the_account() {
     assert_eq!(desk.host.disk.rows_of(Table::Accounts, "romeo@localhost").next().expect("a row").1, row);
 }
 
-/// RFC 6120 6.5.10, 6.5.11: no, and nobody knows.
+/// RFC 6120 6.5.10, 6.5.11: a refusal, and no decision.
 #[test]
 fn rfc6120_6_5_11_what_a_refused_client_is_told() {
     for (verdict, condition) in [
@@ -182,7 +184,7 @@ fn rfc6120_6_5_11_what_a_refused_client_is_told() {
             let waiting = desk.waits(&request);
             let heard = said(&desk.told(&waiting, verdict));
             assert!(heard.contains(condition) && heard.contains("</failure>"), "{verdict:?}: {heard}");
-            // It may try again on the same connection (RFC 6120 6.4.5).
+            // The client may retry on the same connection (RFC 6120 6.4.5).
             let effects = desk.host.ask(waiting.conn, &request);
             let (token, _) = asked(effects).expect("asked again");
             assert!(said(&desk.host.turn(Input::Told { token, verdict: YES })).contains("<success"), "{verdict:?}");
@@ -190,7 +192,8 @@ fn rfc6120_6_5_11_what_a_refused_client_is_told() {
     }
 }
 
-/// An answer that comes when the connection is gone, twice, or never does nothing; its place is free again when it has come.
+/// An answer that arrives after the connection is closed, arrives twice, or never arrives has no
+/// effect; its place is free again when it has arrived.
 #[test]
 fn answers_that_nobody_waits_for() {
     let mut desk = Desk::new();
@@ -199,7 +202,7 @@ fn answers_that_nobody_waits_for() {
     assert_eq!(said(&desk.told(&waiting, YES)), "");
     assert_eq!(said(&desk.told(&waiting, YES)), "");
     assert_eq!(desk.accounts("romeo"), 0, "nobody came in");
-    // Never: the connection ends as any does that has not logged in by then (preauth_s_max).
+    // Never: the connection ends like any that has not logged in by then (preauth_s_max).
     let waiting = desk.waits(&plain("romeo", "pencil"));
     let mut ended = false;
     for _ in 0..60 {
@@ -210,7 +213,7 @@ fn answers_that_nobody_waits_for() {
     assert!(ended, "it waits for ever");
 }
 
-/// So many questions of a shard are under way, and more logins are refused at once.
+/// The number of pending queries per shard is limited, and further logins are refused at once.
 #[test]
 fn questions_under_way_are_bounded() {
     let mut desk = Desk::with(|settings| {
@@ -225,7 +228,7 @@ fn questions_under_way_are_bounded() {
     assert!(desk.says(&plain("romeo", "pencil"), YES).contains("<success"));
 }
 
-/// What was asked in vain is charged as a failed login is; what was not asked is charged to nobody.
+/// A query in vain is charged like a failed login; a login without a query is charged to nobody.
 #[test]
 fn failed_logins_are_held_as_those_of_other_accounts_are() {
     let few = |settings: &mut Settings| {
@@ -244,7 +247,7 @@ fn failed_logins_are_held_as_those_of_other_accounts_are() {
         (0..20).for_each(|_| drop(desk.says(&plain("romeo", "pencil"), verdict)));
         assert!(desk.says(&plain("romeo", "pencil"), YES).contains("<success"), "{verdict:?}");
     }
-    // By address: names that make a back end fail are not tried without end.
+    // By address: names that make a back end fail cannot be tried endlessly.
     let mut desk = Desk::with(|settings| {
         settings.throttle = ThrottleParams { address_burst: 5, address_refill_ms: 60_000, ..settings.throttle };
     });
@@ -255,7 +258,7 @@ fn failed_logins_are_held_as_those_of_other_accounts_are() {
     assert!(asked(desk.host.ask(conn, &plain("poison5", "x"))).is_none());
 }
 
-/// Who has questions asked and goes does not fill the queue of others for nothing.
+/// A client that causes queries and disconnects does not block the queue for others.
 #[test]
 fn logins_that_are_given_up_are_charged_to_their_address() {
     let mut desk = Desk::with(|settings| {
@@ -286,7 +289,8 @@ fn two_first_logins_at_once_have_one_account() {
     }
 }
 
-/// An account from before its domain was kept elsewhere: its own password is not asked for any more, and what is out of use stays so.
+/// An account from before its domain was moved to an external back end: its own password is no
+/// longer used, and a suspended account stays suspended.
 #[test]
 fn an_account_that_was_there_before() {
     let mut desk = Desk::new();
@@ -307,7 +311,8 @@ fn an_account_that_was_there_before() {
     assert!(suspended.contains("<account-disabled") && suspended.contains("this account is suspended"), "{suspended}");
 }
 
-/// XEP-0484: a token goes on to work while its user is there, which is asked each time; it ends with the user.
+/// XEP-0484: a token stays valid while the back end has its user, which is queried each time; it
+/// ends with the user.
 #[test]
 fn xep0484_a_token_is_good_while_its_user_is_there() {
     let mut desk = Desk::new();
@@ -316,17 +321,17 @@ fn xep0484_a_token_is_good_while_its_user_is_there() {
     assert_eq!((waiting.question.user(), waiting.question.password()), (("romeo", "localhost"), None));
     let heard = said(&desk.told(&waiting, YES));
     assert!(heard.contains("<success") && heard.contains("<additional-data>"), "{heard}");
-    // Nobody knows: the token stays.
+    // No decision: the token stays.
     for (count, why) in (2..).zip([Unknown::Busy, Unknown::Down, Unknown::Late, Unknown::Wrong]) {
         let heard = desk.says(&by_token("romeo", &token, count, ""), Verdict::Unknown(why));
         assert!(heard.contains("<temporary-auth-failure"), "{heard}");
     }
     assert!(desk.says(&by_token("romeo", &token, 10, ""), YES).contains("<success"));
-    // A token that is wrong asks nobody anything.
+    // A wrong token causes no query.
     let (conn, _) = desk.connect();
     let effects = desk.host.ask(conn, &by_token("romeo", "guess", 11, ""));
     assert!(said(&effects).contains("<credentials-expired") && asked(effects).is_none());
-    // The user is gone, and comes back: the token does not.
+    // The user is removed and returns: the token does not.
     let waiting = desk.waits(&by_token("romeo", &token, 12, ""));
     let effects = desk.told(&waiting, Verdict::No);
     assert!(said(&effects).contains("<credentials-expired"));
@@ -337,7 +342,8 @@ fn xep0484_a_token_is_good_while_its_user_is_there() {
     assert_eq!(desk.accounts("romeo"), 1, "what is stored stays");
 }
 
-/// Nobody is told of passwords that are changed elsewhere: a token is not renewed by itself, so the password is shown once in its life.
+/// The server is not informed of passwords changed elsewhere: a token is not renewed by itself, so
+/// the password is required once per its lifetime.
 #[test]
 fn a_token_is_not_renewed_by_a_token() {
     let mut desk = Desk::new();
@@ -350,7 +356,7 @@ fn a_token_is_not_renewed_by_a_token() {
     assert!(said(&desk.host.ask(conn, &by_token("romeo", &token, 2, ""))).contains("<credentials-expired"));
 }
 
-/// XEP-0077 3.1 to 3.3: nothing is made, changed or removed here, in words that say so.
+/// XEP-0077 3.1 to 3.3: nothing can be created, changed or removed here, and the error says so.
 #[test]
 fn xep0077_3_accounts_are_made_and_changed_elsewhere() {
     let mut desk = Desk::with(|settings| settings.facts.registration = true);

@@ -1,4 +1,5 @@
-//! How fast one account may send, over all its sessions: what comes faster is read later, and nothing is refused or lost.
+//! How fast one account may send, over all its sessions: faster input is read later, and nothing is
+//! refused or lost.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{BacklogRow, Command, Effect, Input, LimitCommand, LogCommand, Reply, Whom};
@@ -18,7 +19,7 @@ fn host(change: impl FnOnce(&mut Settings)) -> Host {
     host
 }
 
-/// So many messages to juliet.
+/// This many messages to Juliet.
 fn messages(count: usize) -> String {
     (0..count)
         .map(|n| format!("<message to='juliet@localhost' type='chat' id='{n}'><body>a</body></message>"))
@@ -45,7 +46,8 @@ fn held_back(host: &mut Host) -> Vec<BacklogRow> {
     rows.into_iter().filter(|row| matches!(row, BacklogRow::HeldBack { .. })).collect()
 }
 
-/// By default 200 stanzas at once and 20 per second, of all sessions together; others send on, and nothing is lost.
+/// By default 200 stanzas at once and 20 per second, over all sessions; others keep sending, and
+/// nothing is lost.
 #[test]
 fn an_account_sends_a_burst_and_then_its_rate_over_all_its_sessions() {
     let mut host = host(|_| {});
@@ -79,13 +81,13 @@ fn an_account_sends_a_burst_and_then_its_rate_over_all_its_sessions() {
     pass(&mut host, 7_000);
     assert_eq!(held_back(&mut host), [], "it is over");
     assert!(host.shard.counters().pace_paused.get() > 2);
-    // After a rest there is a whole burst again.
+    // After a pause the whole burst is available again.
     pass(&mut host, 10_000);
     host.say(first, &messages(200));
     assert_eq!((taken(&host), held_back(&mut host)), (700, vec![]));
 }
 
-/// Long stanzas count for their bytes, and stanzas of all kinds count.
+/// Long stanzas are charged for their bytes, and stanzas of all kinds count.
 #[test]
 fn bytes_and_other_stanzas_count() {
     let mut host = host(|_| {});
@@ -100,7 +102,8 @@ fn bytes_and_other_stanzas_count() {
     assert_eq!(counted(&host) - before, 201);
 }
 
-/// No way of leaving gets an account more than its rate: neither new sessions, nor one that is resumed (XEP-0198 5).
+/// No way of disconnecting gives an account more than its rate: neither new sessions nor a resumed
+/// one (XEP-0198 5).
 #[test]
 fn who_comes_again_has_sent_what_it_has_sent() {
     let mut host = host(|settings| settings.cache_s = 1);
@@ -114,13 +117,13 @@ fn who_comes_again_has_sent_what_it_has_sent() {
         assert!(said(&effects).contains("<jid>romeo@localhost/"), "the login itself is not held up");
         host.say(conn, &messages(50));
         host.turn(Input::Closed { conn });
-        // Long enough for users who are away to be looked at, and for two stanzas.
+        // Long enough for absent users to be checked, and for two stanzas.
         pass(&mut host, 100);
     }
     assert!(taken(&host) - before <= 45, "{}", taken(&host) - before);
     pass(&mut host, 60_000);
     assert_eq!(host.shard.counters().users_loaded.get(), 0, "it is forgotten when nothing counts any more");
-    // The same with a session that goes on.
+    // The same with a resumed session.
     let (conn, _) = host.bind(30, "romeo");
     let enabled = said(&host.ask(conn, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>"));
     let id = enabled.split_once(" id='").expect("it may be resumed").1.split('\'').next().unwrap().to_owned();
@@ -136,7 +139,8 @@ fn who_comes_again_has_sent_what_it_has_sent() {
     assert_eq!(taken(&host) - before, 251);
 }
 
-/// Administrators and accounts that the operator names may send more; 0 is no limit; the operator lets go of an account.
+/// Administrators and accounts named by the operator may send more; 0 means no limit; the operator
+/// can release an account.
 #[test]
 fn the_operator_says_who_may_send_more() {
     let few = |a_second, burst| Allowance { a_second, burst };
@@ -175,8 +179,8 @@ fn without_a_rate_nobody_is_held_back() {
     assert_eq!((taken(&host), held_back(&mut host)), (5_000, vec![]));
 }
 
-/// The lower bits of the clock that stamps of sessions have come round after 49 days, and half of them after 25. A session that begins, or
-/// has rested, owes nothing then.
+/// The lower bits of the clock in the sessions' timestamps wrap after 49 days, and half of them
+/// after 25. A session that is new or was idle owes nothing then.
 #[test]
 fn sessions_of_a_server_that_has_run_for_weeks_owe_nothing() {
     const DAY_MS: u64 = 86_400_000;

@@ -1,6 +1,7 @@
-//! Two users subscribe to each other and part again, over and over, each step after having seen what the one before led to at the client that
-//! takes it: what Smack's tests do (`IntegrationTestRosterUtil`). Every push, every presence and every item must come, and what one home says
-//! of its user must come in the order in which it was said (RFC 6120 10.1).
+//! Two users subscribe to each other and unsubscribe, repeatedly, each step after its client has
+//! seen the effects of the one before: like Smack's tests (`IntegrationTestRosterUtil`). Every
+//! push, presence and item must arrive, and what one home sends about its user must arrive in order
+//! (RFC 6120 10.1).
 
 use std::collections::BTreeMap;
 
@@ -15,19 +16,19 @@ use throng_sim::xml::{Item, Node, Reader};
 
 const STREAM: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
 const INFO: &str = "http://jabber.org/protocol/disco#info";
-/// Simulated time in which an answer must come, microseconds.
+/// Simulated time limit for an answer, microseconds.
 const SOON_US: u64 = 5_000_000;
 
-/// What came about the other user, in its order.
+/// Input about the other user, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Heard {
     /// `subscribe`, `subscribed`, `unsubscribe`, `unsubscribed`.
     Kind(String),
     Available,
     Unavailable,
-    /// The item's subscription, with `+` while the user has asked; `remove`.
+    /// The item's subscription, with `+` while a request is pending; `remove`.
     Push(String),
-    /// The id of an item that was published.
+    /// The id of a published item.
     Event(String),
     Result(String),
 }
@@ -36,13 +37,13 @@ struct Party {
     name: &'static str,
     socket: SocketId,
     reader: Reader,
-    /// By its pushes.
+    /// According to the pushes.
     roster: BTreeMap<String, String>,
     heard: Vec<Heard>,
-    /// What is before this was seen already.
+    /// Everything before this was examined already.
     seen: usize,
     requests: u32,
-    /// Names what the client can do, besides what it is interested in.
+    /// A number that distinguishes the client's capabilities, besides its interests.
     kind: u64,
     wants: bool,
     approves: bool,
@@ -53,7 +54,7 @@ impl Party {
         format!("{}@localhost", self.name)
     }
 
-    /// What the client answers that is asked what it can do, and the hash of that (XEP-0115 5.1).
+    /// The client's capabilities answer and its hash (XEP-0115 5.1).
     fn capabilities(&self, wants: bool) -> (String, String) {
         let identity = format!("client/pc//{}", self.kind);
         let (feature, var) = match wants {
@@ -91,7 +92,7 @@ impl Scene {
             read_bytes: [0, 70][up_to(2) as usize - 1],
             ..Pace::default()
         };
-        // Names that have different homes where there is more than one shard, for most seeds.
+        // Names with different homes if there is more than one shard, for most seeds.
         let names: [&'static str; 2] =
             [["romeo", "juliet"], ["nurse", "tybalt"], ["paris", "benvolio"]][random.index(3)];
         let mut world = World::new(seed, settings, pace, &names);
@@ -192,7 +193,7 @@ impl Scene {
         }
     }
 
-    /// Runs until something is so.
+    /// Runs until a condition holds.
     fn until(&mut self, who: usize, there: impl Fn(&Party) -> bool) {
         let end_us = self.world.now_us() + SOON_US;
         while !there(&self.both[who]) {
@@ -206,7 +207,8 @@ impl Scene {
         }
     }
 
-    /// Runs until this came after all that was seen, and then counts as seen with what came before it.
+    /// Runs until this arrives after everything examined; then it counts as examined, with all
+    /// before it.
     fn comes(&mut self, who: usize, what: &Heard) {
         self.until(who, |party| party.heard[party.seen..].contains(what));
         let party = &mut self.both[who];
@@ -220,7 +222,7 @@ impl Scene {
         self.until(who, |party| party.heard.contains(&Heard::Result(id.clone())));
     }
 
-    /// Says that it is available, and whether it is interested in the node.
+    /// Sends presence, with or without interest in the node.
     fn shows(&mut self, who: usize, wants: bool) {
         self.both[who].wants = wants;
         let ver = self.both[who].capabilities(wants).0;
@@ -228,14 +230,14 @@ impl Scene {
         self.say(who, &format!("<presence>{c}</presence>"));
     }
 
-    /// Nobody is in the other's roster any more, as far as their clients have heard.
+    /// Removes each from the other's roster, as their clients see it.
     fn part(&mut self) {
         for who in 0..2 {
             let other = self.both[1 - who].bare();
             if self.both[who].roster.contains_key(&other) {
                 let item = format!("<item jid='{other}' subscription='remove'/>");
                 self.request(who, "remove", &format!("<query xmlns='jabber:iq:roster'>{item}</query>"));
-                // RFC 6121 2.5.2: the push is there when the request is answered.
+                // RFC 6121 2.5.2: the push arrives before the answer to the request.
                 assert!(!self.both[who].roster.contains_key(&other), "the push comes after the answer");
             }
         }
@@ -244,7 +246,8 @@ impl Scene {
         }
     }
 
-    /// The one asks, and the other approves: the push, the approval, the second push and the presence come in this order (RFC 6121 3.1).
+    /// One requests and the other approves: the push, the approval, the second push and the
+    /// presence arrive in this order (RFC 6121 3.1).
     fn subscribe(&mut self, who: usize) {
         let other = 1 - who;
         let to = self.both[other].bare();
@@ -262,7 +265,7 @@ impl Scene {
     }
 }
 
-/// After `subscribed`, nothing of the parting before may come.
+/// After `subscribed`, nothing of the earlier unsubscription may arrive.
 fn late(heard: &[Heard]) -> bool {
     let kind = |name: &str| heard.iter().rposition(|heard| *heard == Heard::Kind(name.into()));
     let gone = heard.iter().rposition(|heard| *heard == Heard::Unavailable);
@@ -284,7 +287,8 @@ fn play(seed: u64, rounds: usize, plant: Option<Plant>) {
         for (party, before) in scene.both.iter().zip(before) {
             assert!(!late(&party.heard[before..]), "seed {seed}: {}", scene.trace.join("\n"));
         }
-        // One publishes, and the other has become interested before, or becomes so after, by a hash that is new now and then.
+        // One publishes, and the other became interested before, or becomes so after, sometimes
+        // with a new hash.
         let (publisher, other) = (round % 2, 1 - round % 2);
         if random.chance(500) {
             scene.both[other].kind += 1;
@@ -305,7 +309,7 @@ fn play(seed: u64, rounds: usize, plant: Option<Plant>) {
         scene.until(other, |party| party.heard.contains(&Heard::Event(item.clone())));
         scene.shows(other, false);
         if random.chance(200) {
-            // Long enough for what is loaded of a user to go.
+            // Long enough for the cached data of a user to be evicted.
             let end_us = scene.world.now_us() + 40_000_000;
             while scene.world.now_us() < end_us {
                 scene.step();
@@ -322,7 +326,7 @@ fn who_subscribe_and_part_over_and_over_hear_all_of_it() {
     }
 }
 
-/// What is lost is noticed.
+/// A loss is detected.
 #[test]
 #[should_panic(expected = "waits for ever")]
 fn a_letter_that_is_lost_is_missed() {

@@ -1,4 +1,5 @@
-//! What may be said before the writes of its turn are durable, and what may not (ARCHITECTURE.md, "Order of effects").
+//! What may be sent before the writes of its turn are durable, and what may not (ARCHITECTURE.md,
+//! "Order of effects").
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{AccountCommand, Command, Effect, Input, ListenerKind, LogCommand, Rests, SessionCommand};
@@ -8,7 +9,7 @@ use throng_sim::host::{self, HEADER, Host};
 
 const CONN: ConnId = ConnId { slot: 0, generation: 1 };
 
-/// What was said to a connection, or to an operator, and what it rests on.
+/// Output to a connection or an operator, and what it depends on.
 type Said = Vec<(String, Rests)>;
 
 fn new() -> Host {
@@ -54,7 +55,7 @@ fn bound() -> Host {
     host
 }
 
-/// The one that has this text.
+/// The dependency of the output with this text.
 fn of(said: &[(String, Rests)], part: &str) -> Rests {
     said.iter().find(|(text, _)| text.contains(part)).unwrap_or_else(|| panic!("no {part} in {said:?}")).1
 }

@@ -1,4 +1,5 @@
-//! Push notifications (XEP-0357): who is told of what, how often, and what follows from what services answer.
+//! Push notifications (XEP-0357): who is notified of what, how often, and the effects of services'
+//! answers.
 
 use throng_engine::extension::push::row::Registrations;
 use throng_engine::id::ConnId;
@@ -10,7 +11,8 @@ use throng_engine::settings::{PushDetails, Settings};
 use throng_engine::store::{Found, Table, private};
 use throng_sim::host::{Host, said};
 
-/// Romeo, who writes, Juliet, whose phone is to be woken, and the nurse, whose client is the service.
+/// Romeo, who writes, Juliet, whose phone is to be woken, and the nurse, whose client is the
+/// service.
 struct Street {
     host: Host,
     romeo: ConnId,
@@ -18,11 +20,11 @@ struct Street {
     /// Its full JID.
     jid: String,
     slots: u32,
-    /// The service takes what it is told.
+    /// Whether the service accepts publications.
     takes: bool,
 }
 
-/// What the service is told: the id and all of it.
+/// Notifications to the service: the id and the whole stanza.
 type Told = Vec<(String, String)>;
 
 impl Street {
@@ -30,7 +32,7 @@ impl Street {
         Street::with(|_| {})
     }
 
-    /// One whose service answers only when the test says so.
+    /// A street whose service answers only when the test says so.
     fn silent() -> Street {
         Street { takes: false, ..Street::new() }
     }
@@ -61,7 +63,7 @@ impl Street {
         assert!(said.contains("type='result'"), "{said}");
     }
 
-    /// Juliet's phone, with one registration; it has left.
+    /// Juliet's phone, with one registration; it has disconnected.
     fn gone(&mut self) {
         let phone = self.juliet();
         self.enables(phone, "n");
@@ -247,7 +249,8 @@ fn nobody_is_woken_for_what_is_not_stored_not_let_in_or_ones_own() {
     ] {
         assert!(street.writes(silent).is_empty(), "{silent}");
     }
-    // XEP-0191 3.3; and what one device sends, or sends to the account itself, wakes no other one (XEP-0280).
+    // XEP-0191 3.3; and messages from one device, or to the account itself, wake no other device
+    // (XEP-0280).
     let desk = street.juliet();
     let own = "<message to='juliet@localhost' type='chat'><body>note</body></message>\
                <message to='romeo@localhost' type='chat'><body>hi</body></message>";
@@ -266,13 +269,13 @@ fn a_device_that_is_there_is_not_woken_and_one_that_is_not_is_whatever_others_do
     let (phone, _desk) = (street.juliet(), street.juliet());
     street.enables(phone, "n");
     assert!(street.writes(HI).is_empty(), "somebody looks at it");
-    // XEP-0352: nobody does.
+    // XEP-0352: nobody is looking at it.
     street.host.ask(phone, "<inactive xmlns='urn:xmpp:csi:0'/>");
     assert_eq!(count(&street.writes(HI)), 1, "what was seen does not count");
     street.host.ask(phone, "<active xmlns='urn:xmpp:csi:0'/>");
     assert!(street.pass(60).is_empty() && street.writes(HI).is_empty());
     assert!(street.pass(60).is_empty());
-    // XEP-0198 5: it has lost its connection; what it had not acknowledged counts.
+    // XEP-0198 5: it has lost its connection; its unacknowledged messages count.
     let told = told(&said(&street.host.turn(Input::Command { token: 1, command: detach("juliet") })));
     let told = street.takes(told);
     assert!(!told.is_empty(), "it had not acknowledged what came before");
@@ -290,7 +293,7 @@ fn what_was_sent_into_a_dead_connection_wakes_the_device_when_the_session_ends()
     let phone = street.juliet();
     street.enables(phone, "n");
     assert!(street.writes(HI).is_empty());
-    // What is acknowledged has been received.
+    // An acknowledged message has been received.
     street.host.ask(phone, "<a xmlns='urn:xmpp:sm:3' h='3'/>");
     let closed = street.host.turn(Input::Closed { conn: phone });
     assert!(told(&said(&closed)).is_empty(), "{}", said(&closed));
@@ -344,7 +347,7 @@ fn an_error_that_may_pass_makes_it_wait_and_too_many_end_it_xep_0357_7_1() {
     assert_eq!(told.len(), 1);
     assert_eq!(street.answers(&told[0].0, ""), "");
     assert_eq!(street.registrations().into_inner()[0].failures, 0, "in a row");
-    // Nothing at all is an error, too.
+    // A missing answer is an error, too.
     let mut sent = 0;
     let mut asked = street.pass(11).len();
     for _ in 0..40 {
@@ -382,7 +385,7 @@ fn a_service_that_is_not_there_answers_by_the_server() {
     street.host.ask(street.service, "</stream:stream>");
     assert!(street.writes(HI).is_empty());
     assert_eq!(street.registrations().into_inner()[0].failures, 1, "RFC 6121 8.5.3.2.3");
-    // A bare JID is answered by its account, which lets nobody publish (XEP-0060 7.1.3).
+    // A bare JID is answered by its account, which does not accept publications (XEP-0060 7.1.3).
     let phone = street.juliet();
     street.host.ask(phone, &enable("nurse@localhost", "x", ""));
     street.host.ask(phone, "</stream:stream>");
@@ -404,7 +407,7 @@ fn a_service_that_is_not_there_answers_by_the_server() {
 fn registrations_go_with_the_account_and_survive_all_else() {
     let mut street = Street::new();
     street.gone();
-    // Another process of the same store.
+    // Another process with the same store.
     let mut again = Street::new();
     again.host.disk = street.host.disk;
     again.host.disk.put(Table::Accounts, "juliet@localhost", b"", b"");
@@ -415,7 +418,7 @@ fn registrations_go_with_the_account_and_survive_all_else() {
     again.pass(120);
     assert_eq!(again.writes(HI).len(), 1, "what is known of the user was forgotten, and read again");
     again.pass(120);
-    // A session that has not enabled anything, beside what is known of the account.
+    // A session that has not enabled anything, besides what is known of the account.
     let desk = again.juliet();
     again.pass(120);
     assert_eq!(again.writes(HI).len(), 1, "the phone is not there");
@@ -430,7 +433,7 @@ fn registrations_go_with_the_account_and_survive_all_else() {
     assert!(again.registrations().is_empty());
 }
 
-/// Somebody who is no service is named as one by many, as often as they like.
+/// Many users register an entity that is not a service, as often as they like.
 #[test]
 fn who_is_named_as_a_service_without_being_one_hears_little() {
     let mut street = Street::silent();
@@ -456,11 +459,12 @@ fn who_is_named_as_a_service_without_being_one_hears_little() {
     }
     let most = usize::from(PUSH_WINDOW_MIN) * (minutes * 60_000 / PUSH_ANSWER_MS as usize + 1);
     assert!(heard > 0 && heard <= most, "{heard} of {most} at the most");
-    // And it is not for ever.
+    // And the pause is limited.
     assert!(street.host.shard.counters().pushes_held.get() > 0);
 }
 
-/// A message that wakes nobody reads nothing: a user without registrations costs what it did before.
+/// A message that wakes nobody reads nothing: a user without registrations costs the same as
+/// before.
 #[test]
 fn users_without_registrations_cost_no_read() {
     let mut street = Street::new();

@@ -1,4 +1,5 @@
-//! A login of a user for whom nothing waits writes nothing: a million of them after a restart are a million reads, no commit.
+//! A login of a user without waiting messages writes nothing: a million of them after a restart are
+//! a million reads and no commit.
 
 use throng_engine::id::ShardId;
 use throng_engine::settings::Settings;
@@ -34,7 +35,8 @@ fn a_login_without_waiting_messages_writes_nothing() {
     assert_eq!(before, writes(&stage), "rows written by a second login");
 }
 
-/// Who only sends follows a log in which nothing waits: its own entries are neither read at a login nor sent to it.
+/// A user who only sends follows a log without waiting messages: its own entries are neither read
+/// at a login nor sent to it.
 #[test]
 fn a_login_of_a_user_who_only_sends_replays_no_own_entries() {
     let logs_in = |sent: usize, archive: bool| {
@@ -46,7 +48,7 @@ fn a_login_of_a_user_who_only_sends_replays_no_own_entries() {
         let script = |rest: &str| Script::parse(&format!("{clients}{LOGIN}{rest}")).expect("a script");
         let first = script(&format!("{said}romeo receives nothing\nromeo disconnects\ntime passes: 9000 ms\n"));
         let second = script("time passes: 9000 ms\n");
-        // Nothing is owed, so that the user leaves memory in between.
+        // Nothing is owed, so the user is evicted in between.
         let settings = Settings {
             cache_s: 2,
             archive,
@@ -77,7 +79,7 @@ fn a_login_of_a_user_who_only_sends_replays_no_own_entries() {
     }
 }
 
-/// What a session that was behind has left before the cursor goes with the next login.
+/// Entries that a slow session left before the cursor are removed at the next login.
 #[test]
 fn entries_left_before_the_cursor_go_at_a_login() {
     let text = format!("clients: romeo=romeo/orchard\n{LOGIN}time passes: 2000 ms\n");

@@ -1,4 +1,5 @@
-//! What one account, one address, or all sessions together may use up: refused or put off, with words that say when to go on.
+//! Quotas of one account, one address, or all sessions together: requests are refused or deferred,
+//! and the error says when to continue.
 
 use throng_engine::id::{ConnId, SessionId, ShardId};
 use throng_engine::io::{Command, Effect, Input, LimitCommand, ListenerKind, Reply, SessionCommand, Whom};
@@ -23,8 +24,8 @@ fn message(n: usize, body: &str) -> String {
     format!("<message to='juliet@localhost' type='chat' id='{n}'><body>{body}</body></message>")
 }
 
-/// RFC 6120 8.3.3.18: beyond a day's worth of messages the sender is told when to go on, and may then. Nothing is counted that is
-/// stored nowhere.
+/// RFC 6120 8.3.3.18: beyond a day's quota of messages the sender is told when to continue, and may
+/// then. Only stored messages count.
 #[test]
 fn an_account_puts_so_many_messages_into_logs_in_a_day() {
     let mut host = host(|settings| settings.log_messages_day = 24);
@@ -42,7 +43,7 @@ fn an_account_puts_so_many_messages_into_logs_in_a_day() {
     host.now.mono_ms += 3_600_000;
     assert!(!send(&mut host, 25).contains("error"), "after an hour one more");
     assert!(send(&mut host, 26).contains("<resource-constraint"));
-    // The operator sees who is held, and lets go.
+    // The operator sees the limited account and releases it.
     let limits = reply(host.turn(Input::Command { token: 1, command: Command::Limit(LimitCommand::List) }));
     let Some(Reply::Limits(rows)) = limits else { panic!("{limits:?}") };
     assert!(rows.iter().any(|row| row.limit == Limit::LogQuota && row.who == "romeo@localhost" && row.refused == 2));
@@ -51,7 +52,7 @@ fn an_account_puts_so_many_messages_into_logs_in_a_day() {
     assert!(!send(&mut host, 27).contains("error"));
 }
 
-/// A session that ends and comes again, and another one of the same user, do not begin anew.
+/// A session that ends and returns, and another one of the same user, do not start anew.
 #[test]
 fn an_account_puts_so_many_bytes_into_logs_in_a_day_by_whatever_session() {
     let mut host = host(|settings| settings.log_bytes_day = 10_000);
@@ -60,7 +61,7 @@ fn an_account_puts_so_many_bytes_into_logs_in_a_day_by_whatever_session() {
         let (conn, _) = host.bind(slot, "romeo");
         refused += usize::from(said(&host.say(conn, &message(0, &"x".repeat(1_900)))).contains("<resource-constraint"));
         host.turn(Input::Closed { conn });
-        // Long enough for what is known of users who are away to be forgotten.
+        // Long enough for the state of absent users to be dropped.
         for _ in 0..10 {
             host.now.mono_ms += 10_000;
             host.turn(Input::EndOfTurn);
@@ -69,7 +70,8 @@ fn an_account_puts_so_many_bytes_into_logs_in_a_day_by_whatever_session() {
     assert_eq!(refused, 5);
 }
 
-/// Where all sessions together leave too much unacknowledged (XEP-0198), messages wait in the log for whoever leaves some.
+/// If all sessions together have too much unacknowledged output (XEP-0198), messages wait in the
+/// log until some is acknowledged.
 #[test]
 fn sessions_together_leave_so_much_unacknowledged() {
     let sent = |limit: u64| {
@@ -86,7 +88,7 @@ fn sessions_together_leave_so_much_unacknowledged() {
     assert!((20..30).contains(&few), "{few}");
 }
 
-/// Connections of one address that have not logged in are bounded; those that have are not counted.
+/// Connections of one address before login are limited; those after login do not count.
 #[test]
 fn an_address_has_so_many_connections_that_have_not_logged_in() {
     let mut host = host(|settings| settings.opening_per_address_max = 10);
@@ -108,7 +110,8 @@ fn an_address_has_so_many_connections_that_have_not_logged_in() {
     assert!(connect(&mut host, 12, [192, 0, 2, 1]).contains("<stream:features>"), "one has gone");
 }
 
-/// An operator sees from where they come: addresses with most of them first, a /64 of IPv6 as one, and none that has logged in.
+/// An operator sees their sources: addresses with the most first, a /64 of IPv6 as one, and none
+/// that has logged in.
 #[test]
 fn connections_that_have_not_logged_in_are_listed_by_address() {
     let mut host = host(|settings| settings.opening_per_address_max = 0);
@@ -138,7 +141,8 @@ fn set(n: usize, text: &str) -> String {
     format!("<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>")
 }
 
-/// A user with 400 KB of private XML, all of which each small change reads, and 100 such changes.
+/// A user with 400 KB of private XML, which each small change reads completely, and 100 such
+/// changes.
 fn dear(host: &mut Host, slot: u32, local: &str) -> String {
     let (conn, _) = host.bind(slot, local);
     for n in 0..2 {
@@ -149,7 +153,7 @@ fn dear(host: &mut Host, slot: u32, local: &str) -> String {
     (0..100).map(|n| set(2 + n % 2, "y")).collect()
 }
 
-/// Lets so many seconds pass.
+/// Lets this many seconds pass.
 fn pass(host: &mut Host, seconds: u64) -> Vec<Effect> {
     let turns = (0..seconds).flat_map(|_| {
         host.now.mono_ms += 1_000;
@@ -162,8 +166,9 @@ fn results(effects: &[Effect]) -> usize {
     said(effects).matches("type='result'").count()
 }
 
-/// Whoever pipelines requests that read and write much is not read from for a while; all of them are answered at last. Each small
-/// change of 512 KB of private XML (XEP-0049) reads all of it.
+/// A client that pipelines requests with many reads and writes is not read from for a while; all of
+/// them are answered in the end. Each small change of 512 KB of private XML (XEP-0049) reads all of
+/// it.
 #[test]
 fn requests_that_are_dear_wait_for_whoever_makes_them() {
     let mut host = host(|_| {});
@@ -184,7 +189,7 @@ fn requests_that_are_dear_wait_for_whoever_makes_them() {
     assert_eq!(answers, 200, "none is lost");
 }
 
-/// A session that is not read from any more is not worth leaving: the next one of its user begins with what it owes.
+/// Leaving a paused session gains nothing: the user's next one inherits the debt.
 #[test]
 fn who_logs_in_anew_owes_what_the_session_before_owed() {
     let mut host = host(|_| {});
@@ -201,7 +206,7 @@ fn who_logs_in_anew_owes_what_the_session_before_owed() {
         host.turn(Input::Closed { conn });
     }
     assert!((5..60).contains(&answered[0]), "{answered:?}");
-    // What was charged for reads and did not come is given back.
+    // A charge for reads that did not happen is refunded.
     assert!(answered[1..].iter().sum::<usize>() < answered[0], "{answered:?}");
     // Others pay their own, and time pays this off.
     let (juliet, _) = host.bind(30, "juliet");
@@ -212,7 +217,7 @@ fn who_logs_in_anew_owes_what_the_session_before_owed() {
     }
     let (conn, _) = host.bind(40, "romeo");
     assert_eq!(said(&host.say(conn, &set(9, "y"))).matches("type='result'").count(), 1);
-    // The operator lets go of it.
+    // The operator releases it.
     said(&host.say(conn, &all));
     host.turn(Input::Closed { conn });
     host.turn(Input::Command {
@@ -223,8 +228,8 @@ fn who_logs_in_anew_owes_what_the_session_before_owed() {
     assert!(said(&host.say(conn, &all)).matches("type='result'").count() >= 5);
 }
 
-/// However a session ends, and however often, its user gets no more done in a time than with one session that stays. One that owes too
-/// much is not read from, so it does not end by what its client says.
+/// However and however often sessions end, a user gets no more done per time than with one session
+/// that stays. A session with too much debt is not read from, so its client cannot end it.
 #[test]
 fn no_way_of_ending_a_session_sheds_what_it_owes() {
     const SECONDS: u32 = 120;
@@ -267,7 +272,8 @@ fn no_way_of_ending_a_session_sheds_what_it_owes() {
     assert!(done[0].1 > 100 && done.iter().all(|(_, answered)| *answered <= most), "{done:?}");
 }
 
-/// What another shard charges for a request comes when the session may have ended: its user owes it then, until it is paid off.
+/// Another shard's charge for a request may arrive after the session has ended: then the user owes
+/// it until it is paid off.
 #[test]
 fn what_is_charged_to_a_session_that_has_ended_is_owed_by_the_next_one() {
     let mut host = Host::new(Settings::new("localhost", 2, [0; 32], 0));
@@ -289,11 +295,11 @@ fn what_is_charged_to_a_session_that_has_ended_is_owed_by_the_next_one() {
     assert!(results(&pass(&mut host, 8)) > 0, "half of what may be owed is left");
 }
 
-/// What users owe takes memory for each of them once, however often they come, and none when it is paid off.
+/// Users' debts take memory once per user, however often they return, and none once paid off.
 #[test]
 fn what_users_owe_is_forgotten_when_it_is_paid_off() {
     const USERS: u32 = 200;
-    // Nothing else keeps users who are away.
+    // Nothing else retains absent users.
     let mut host = host(|settings| settings.cache_s = 1);
     let names: Vec<String> = (0..USERS).map(|n| format!("user{n}")).collect();
     names.iter().for_each(|name| host.account(name));
@@ -317,12 +323,12 @@ fn what_users_owe_is_forgotten_when_it_is_paid_off() {
     pass(&mut host, 60);
     let (users, bytes) = memory(&mut host);
     assert_eq!(users, 0, "paid off");
-    // The room of the tables stays: a chunk of users, and one of how fast each of them sends.
+    // The capacity of the tables remains: a chunk of users, and one of their rates.
     assert!((bytes - nobody.1) / u64::from(USERS) < 120, "{bytes} bytes are left of {nobody:?}");
 }
 
-/// RFC 6121 3.1.2: requests that nobody answered are asked again when a resource comes, of many only some at each time. 60 bytes set
-/// off 4,000 rows.
+/// RFC 6121 3.1.2: unanswered requests are sent again when a resource becomes available, a limited
+/// number each time. Once, 60 bytes triggered 4,000 rows.
 #[test]
 fn a_presence_asks_so_many_contacts_again() {
     let mut host = host(|_| {});
@@ -338,7 +344,7 @@ fn a_presence_asks_so_many_contacts_again() {
     assert!((100..330).contains(&rows), "{rows}");
 }
 
-/// XEP-0049: of changes that come at once each is held against what those before it have written.
+/// XEP-0049: concurrent changes are each checked against the writes of those before.
 #[test]
 fn private_xml_that_comes_at_once_is_counted_together() {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
@@ -357,7 +363,7 @@ fn private_xml_that_comes_at_once_is_counted_together() {
     assert_eq!(host.disk.rows_of(Table::Private, "romeo@localhost").count(), PRIVATE_ELEMENTS_MAX);
 }
 
-/// XEP-0441 2.2: of preferences that come at once the last ones hold, whatever they rest on.
+/// XEP-0441 2.2: of concurrent changes to preferences the last one wins, whatever they depend on.
 #[test]
 fn the_last_of_several_preferences_holds_xep0441_2_2() {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));

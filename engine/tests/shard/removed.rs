@@ -1,5 +1,6 @@
-//! A removed account stays removed, whoever was on the way into it (XEP-0077 3.2): connections that have authenticated and
-//! not bound, sessions that could be resumed, passwords whose keys are being derived; and what was answered is durable.
+//! A removed account stays removed, whatever was in progress (XEP-0077 3.2): connections that have
+//! authenticated and not bound, sessions that could be resumed, passwords whose keys are being
+//! derived; and every answer is durable.
 
 use std::cell::RefCell;
 
@@ -15,16 +16,16 @@ use throng_sim::world::{Occurrence, PASSWORD, Pace, World};
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const REMOVE: &str = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";
-/// Longest time that anything takes to come, microseconds.
+/// Limit of any wait, microseconds.
 const PATIENCE_US: u64 = 20_000_000;
 
-/// A connection and what it has heard.
+/// A connection and its input.
 struct Line {
     socket: SocketId,
     heard: RefCell<String>,
 }
 
-/// A world in which lines are talked on one after the other.
+/// A world with connections that are used one after the other.
 struct Talk {
     world: World,
     lines: Vec<Line>,
@@ -35,7 +36,7 @@ struct Talk {
 /// How an account is removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
-    /// By a session of its own (XEP-0077 3.2).
+    /// By one of its own sessions (XEP-0077 3.2).
     Itself,
     /// By the operator.
     Operator,
@@ -43,7 +44,7 @@ enum By {
 
 impl Talk {
     fn new(seed: u64, shards: u16, pace: Pace) -> Talk {
-        // Who has authenticated may wait for long.
+        // An authenticated client may wait for long.
         let settings = Settings { preauth_s_max: 600, ..Settings::new("localhost", shards, [0; 32], 0) };
         let mut world = World::new(seed, settings, pace, &["romeo", "juliet"]);
         world.listener.registration = true;
@@ -75,7 +76,7 @@ impl Talk {
         self.world.write(self.lines[line].socket, text.as_bytes());
     }
 
-    /// Waits until a line has heard one of these, or has ended; takes what was heard.
+    /// Waits until a connection has received one of these, or has ended; returns what was received.
     fn hear(&mut self, line: usize, signs: &[&str]) -> String {
         let until = self.world.now_us() + PATIENCE_US;
         loop {
@@ -101,7 +102,7 @@ impl Talk {
         line
     }
 
-    /// Shows a password; what the server makes of it.
+    /// Presents a password; returns the server's verdict.
     fn show(&mut self, line: usize, user: &str, password: &str) -> String {
         let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{password}"));
         let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
@@ -113,7 +114,7 @@ impl Talk {
         self.show(line, user, password).contains("<success")
     }
 
-    /// A line that has authenticated and no more.
+    /// A connection that has authenticated and done nothing more.
     fn authenticated(&mut self, user: &str, password: &str) -> usize {
         let line = self.open();
         let said = self.show(line, user, password);
@@ -121,7 +122,7 @@ impl Talk {
         line
     }
 
-    /// Opens the second stream and asks for a session; what the server says.
+    /// Opens the second stream and requests a session; returns the server's answer.
     fn bind(&mut self, line: usize) -> String {
         self.ask(line, HEADER, &["</stream:features>", "<stream:error>"]);
         let bind = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
@@ -173,7 +174,7 @@ impl Talk {
         self.ask(line, &set, &["id='reg'"])
     }
 
-    /// What is stored of a user, rows of all tables but the server's own.
+    /// A user's rows in all tables except the server's own.
     fn rows(&self, user: &str) -> Vec<(Table, Vec<u8>)> {
         let bare = format!("{user}@localhost");
         let tables = Table::ALL.into_iter().filter(|table| *table != Table::Meta);
@@ -192,7 +193,7 @@ fn change(password: &str) -> String {
     )
 }
 
-/// All ways of removal, on one shard and on several, so that connections are at home and elsewhere.
+/// All ways of removal, on one shard and on several, so that connections are local and remote.
 fn everywhere(mut play: impl FnMut(&mut Talk, By)) {
     for by in [By::Itself, By::Operator] {
         for shards in 1..=3 {
@@ -221,7 +222,7 @@ fn who_has_authenticated_has_no_session_of_an_account_that_was_removed_since() {
 fn who_has_authenticated_is_a_stranger_to_the_next_account_of_the_name() {
     everywhere(|talk, by| {
         let ghost = talk.authenticated("romeo", PASSWORD);
-        // Its stream stands already: only the bind is left.
+        // Its stream is already open: only the bind is left.
         let other = talk.authenticated("romeo", PASSWORD);
         talk.ask(other, HEADER, &["</stream:features>"]);
         talk.remove("romeo", PASSWORD, by);
@@ -264,7 +265,7 @@ fn a_session_is_not_resumed_once_its_account_is_removed_xep0198_5() {
 fn a_password_whose_keys_were_being_derived_is_not_written_after_the_removal() {
     for shards in 1..=3 {
         for (seed, registered) in (0..12).map(|seed| (seed, seed % 2 == 0)) {
-            // Keys take a second: the removal comes in between.
+            // Deriving keys takes a second: the removal happens in between.
             let mut talk = Talk::new(seed, shards, Pace { job_us: 1_000_000, ..Pace::default() });
             let line = talk.bound("romeo", PASSWORD);
             talk.say(line, &change("late"));
@@ -304,7 +305,8 @@ fn an_operators_change_that_crosses_a_removal_does_not_bring_the_account_back() 
 fn what_is_answered_of_a_removal_is_durable() {
     for by in [By::Itself, By::Operator] {
         for seed in 0..40 {
-            // The roster is read before contacts are told: the last step of a removal is some turns later.
+            // The roster is read before contacts are notified: the last step of a removal is some
+            // turns later.
             let pace = Pace { read_us: 300_000, commit_us: 50_000, ..Pace::default() };
             let mut talk = Talk::new(seed, 1 + (seed % 3) as u16, pace);
             talk.remove("romeo", PASSWORD, by);
@@ -322,7 +324,7 @@ fn a_session_ends_when_its_account_is_found_missing() {
     let line = talk.bound("romeo", PASSWORD);
     talk.ask(line, "<presence/>", &["<presence"]);
     talk.ask(line, "<presence type='unavailable'/>", &["<presence"]);
-    // What was known of the account is forgotten.
+    // The cached data of the account is dropped.
     talk.pass(120_000_000);
     let mut batch = Batch::new();
     batch.delete_actor(Table::Accounts, b"romeo@localhost");
@@ -336,14 +338,15 @@ fn a_session_ends_when_its_account_is_found_missing() {
     assert!(reads(&talk) <= before + 10, "no reads go on for ever");
 }
 
-/// The operator gives the account another password.
+/// The operator sets another password for the account.
 fn put(row: &[u8]) -> Command {
     let credentials = Box::new(Credentials::decode(row).expect("a record"));
     Command::Account(AccountCommand::Put { account: "romeo@localhost".into(), credentials, mode: PutMode::Change })
 }
 
-/// One name through a random life: made, given other passwords, removed, and the process killed at any moment. What was answered
-/// holds after each crash, and who has authenticated before a removal gets nothing after it.
+/// One name through a random life: created, given other passwords, removed, and the process killed
+/// at any moment. Every answer holds after each crash, and a client that authenticated before a
+/// removal gets nothing after it.
 fn life(seed: u64) {
     let mut random = Random::new(seed);
     let mut pace = Pace::default();
@@ -351,10 +354,10 @@ fn life(seed: u64) {
     (pace.job_us, pace.letters_us) = (random.range(100, 100_000), random.range(10, 5_000));
     let mut talk = Talk::new(seed, 1 + (seed % 3) as u16, pace);
     let (mut there, mut removals) = (Some(PASSWORD.to_owned()), 0u32);
-    // Lines that have authenticated, each with the number of removals before.
+    // Authenticated connections, each with the number of removals before.
     let mut ghosts: Vec<(usize, u32)> = Vec::new();
     for turn in 0..14 {
-        // An account changes its password once in ten seconds.
+        // An account may change its password once every ten seconds.
         talk.pass(10_000_000);
         let fresh = format!("password {turn}");
         let by = if random.chance(500) { By::Itself } else { By::Operator };
@@ -378,7 +381,8 @@ fn life(seed: u64) {
                 talk.remove("romeo", &password, by);
                 (there, removals) = (None, removals + 1);
             }
-            // A removal on which the process dies, sooner or later: it is as if it had not been asked for, or whole.
+            // The process dies during a removal, sooner or later: the removal happens completely or
+            // not at all.
             (3, Some(password)) => {
                 let line = talk.bound("romeo", &password);
                 talk.say(line, &change(&fresh));

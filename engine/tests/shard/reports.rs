@@ -1,4 +1,5 @@
-//! Reports to the operator (XEP-0377): kept at the home of the domain, bounded, told to administrators, and dismissed.
+//! Reports to the operator (XEP-0377): stored at the home of the domain, limited, sent to
+//! administrators, and dismissed.
 
 use throng_engine::extension::Rule;
 use throng_engine::io::{AccountCommand, Command, Reply, StorageState};
@@ -20,13 +21,13 @@ fn block(id: &str, items: &str) -> String {
     format!("<iq type='set' id='{id}'><block xmlns='urn:xmpp:blocking'>{items}</block></iq>")
 }
 
-/// Blocks and reports; what is answered.
+/// Blocks and reports; returns the answer.
 fn report(talk: &mut Talk, line: usize, items: &str) -> String {
     talk.lines[line].heard.take();
     talk.ask(line, &block("b1", items), &["id='b1'"])
 }
 
-/// What is kept: who has reported whom, the latest last.
+/// The stored reports: reporter and report, the latest last.
 fn kept(talk: &Talk) -> Vec<(String, Report)> {
     let rows = talk.world.disk.rows_of(Table::Reports, "localhost");
     rows.map(|(_, row)| decode(row).expect("a report")).map(|(by, report)| (by.into(), report)).collect()
@@ -45,8 +46,8 @@ fn on_shards(shards: u16) -> Settings {
     settings(shards, Rule::Open)
 }
 
-/// XEP-0377 3, 4: a report says who, why, with which words and which messages, and is there when the request is answered: a crash
-/// right behind the answer loses nothing.
+/// XEP-0377 3, 4: a report has the reporter, the reason, the text and the messages, and is stored
+/// when the request is answered: a crash right after the answer loses nothing.
 #[test]
 fn what_was_answered_survives_a_crash_xep0377_4() {
     for shards in 1..=3 {
@@ -62,7 +63,7 @@ fn what_was_answered_survives_a_crash_xep0377_4() {
             assert_eq!((by.as_str(), &*report.jid), ("romeo@localhost", "spammer@evil.example"));
             assert_eq!((&*report.reason, &*report.text), ("urn:xmpp:reporting:spam", "Never came trouble."));
             assert_eq!(&*report.messages, "28 38");
-            // A later life goes on where this one was.
+            // After a restart it continues from there.
             let id = ids(&talk)[0];
             let command = Command::Account(AccountCommand::Dismiss {
                 domain: "localhost".into(),
@@ -75,7 +76,8 @@ fn what_was_answered_survives_a_crash_xep0377_4() {
     }
 }
 
-/// An account that reports at full speed, with texts as long as may be, has a few reports kept, and nobody else's goes.
+/// An account that reports at full speed, with texts of maximum length, has a few reports stored,
+/// and displaces nobody else's.
 #[test]
 fn a_flood_of_one_account_pushes_out_its_own() {
     for shards in 1..=3 {
@@ -88,7 +90,7 @@ fn a_flood_of_one_account_pushes_out_its_own() {
         for round in 0..20 {
             let resource = "r".repeat(1_000);
             let some = |n| item(&format!("x{round}y{n}@evil.example/{resource}"), &format!("<text>{long}</text>{ids}"));
-            // The list of those who are blocked is bounded, too.
+            // The block list is limited, too.
             if !report(&mut talk, tybalt, &(0..3).map(some).collect::<String>()).contains("'result'") {
                 break;
             }
@@ -100,7 +102,8 @@ fn a_flood_of_one_account_pushes_out_its_own() {
         let longest = all.iter().map(|(_, r)| r.text.len().max(r.messages.len()).max(r.reason.len())).max();
         assert!(longest <= Some(REPORT_TEXT_BYTES_MAX), "{longest:?}");
         assert!(counted(&talk, |counters| counters.reports_left_out.get()) > 10);
-        // With room for fewer than there are, who has most gives way: never the one of who has one.
+        // With room for fewer reports than exist, the reporter with the most loses one: never a
+        // reporter's only one.
         let fewer = Settings { reports_max: 3, ..talk.world.settings().clone() };
         let home = talk.world.home("localhost");
         talk.world.command(home, 9, Command::Turn(fewer.into()));
@@ -116,7 +119,7 @@ fn counted(talk: &Talk, of: impl Fn(&throng_engine::counters::Counters) -> u64) 
     talk.world.shards().map(|id| of(talk.world.shard(id).counters())).sum()
 }
 
-/// None is kept for longer than the operator wants, also after a restart with nobody who reports.
+/// None is stored for longer than the operator's limit, also after a restart without new reports.
 #[test]
 fn reports_are_not_kept_for_ever() {
     for shards in 1..=3 {
@@ -135,7 +138,7 @@ fn reports_are_not_kept_for_ever() {
     }
 }
 
-/// Administrators are told in one message of what has gathered, and not too often.
+/// Administrators get one message about accumulated reports, and not too often.
 #[test]
 fn administrators_are_told_at_intervals() {
     for shards in 1..=3 {
@@ -161,7 +164,8 @@ fn administrators_are_told_at_intervals() {
     }
 }
 
-/// XEP-0377 4: the address is blocked as if there was no report, also where none can be kept; and with a full disk nothing is.
+/// XEP-0377 4: the address is blocked as if there were no report, also if the report cannot be
+/// stored; and with a full disk nothing is.
 #[test]
 fn who_cannot_be_reported_is_blocked_all_the_same() {
     let mut talk = Talk::with(1, on_shards(2));

@@ -1,4 +1,5 @@
-//! Sessions that are resumed after a restart of the server (XEP-0198 5), whether it died or was stopped.
+//! Sessions that are resumed after a restart of the server (XEP-0198 5), whether it crashed or was
+//! stopped.
 
 use throng_engine::counters::Counters;
 use throng_engine::extension::subscription::State;
@@ -15,7 +16,7 @@ const NOT_FOUND: &str =
 const ROMEO: &str = "romeo@localhost";
 const JULIET: &str = "juliet@localhost";
 const CLIENTS: &str = "clients: romeo=romeo/orchard juliet=juliet/balcony nurse=juliet/chamber\n";
-/// Juliet is there, and her session is stored.
+/// Juliet is available, and her session is stored.
 const BEGIN: &str = "
 romeo connects
 juliet connects
@@ -30,7 +31,7 @@ fn stage(shards: u16, script: &Script) -> Stage {
     Stage::new(7, settings, Pace::default(), script)
 }
 
-/// Plays a text on worlds with one shard and with three, and returns the last.
+/// Plays a script on worlds with one shard and with three; returns the last.
 fn play(text: &str) -> Stage {
     let script = Script::parse(&format!("{CLIENTS}{BEGIN}{text}")).expect("a script");
     let mut last = None;
@@ -58,7 +59,7 @@ fn says(text: &str, number: usize) -> String {
     format!("romeo sends: <message to='juliet@localhost' type='chat'><body>{text}{number}</body></message>\n")
 }
 
-/// What she has not acknowledged comes once, in order, with what came before she was there again.
+/// Her unacknowledged stanzas arrive once, in order, with those sent before she returned.
 #[test]
 fn a_connected_session_goes_on_after_the_server_died_xep0198_5() {
     let before: String = (0..5).map(|n| says("before", n)).collect();
@@ -75,7 +76,7 @@ fn a_connected_session_goes_on_after_the_server_died_xep0198_5() {
     assert_eq!(sum(&stage, |c| c.sessions_dormant.get()), 0);
 }
 
-/// The same with a delay stamp, as long as it was so long ago that it has to be said.
+/// The same with a delay stamp if enough time has passed to require one.
 fn said_late(text: &str, number: usize) -> String {
     format!(
         "juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>{text}{number}</body>\
@@ -103,7 +104,7 @@ fn sessions_go_on_after_the_server_was_stopped_xep0198_5() {
     ));
 }
 
-/// Stanzas that no log tells of count, too, once the client was told so.
+/// Stanzas that are in no log count, too, once the client was told so.
 #[test]
 fn the_count_is_never_less_than_what_was_acknowledged_xep0198_4() {
     play(
@@ -129,7 +130,7 @@ romeo receives nothing
     );
 }
 
-/// Nobody else has it, nobody guesses it, and it is of one account of its name.
+/// Nobody else can use or guess it, and it belongs to one incarnation of its account.
 #[test]
 fn only_whose_it_is_resumes_a_session_xep0198_5() {
     play(&format!(
@@ -161,7 +162,7 @@ juliet receives: {NOT_FOUND}
     assert_eq!(stage.world.disk.rows_of(Table::Sessions, "juliet@localhost").count(), 0);
 }
 
-/// Time counts over restarts.
+/// Time counts across restarts.
 #[test]
 fn an_expired_session_is_not_resumed_xep0198_5() {
     play(&format!(
@@ -176,7 +177,7 @@ juliet receives: {NOT_FOUND}
     ));
 }
 
-/// It may be resumed again, after another restart, and between them it is what it was.
+/// It may be resumed again after another restart, with the same state in between.
 #[test]
 fn a_session_outlives_several_restarts_xep0198_5() {
     let round = |n: usize| {
@@ -191,7 +192,8 @@ fn a_session_outlives_several_restarts_xep0198_5() {
     assert_eq!(sum(&stage, |c| c.expired.get()), 0);
 }
 
-/// While it waits, its user has it: other devices see it, and messages to it wait for it (RFC 6121 8.5.3.1).
+/// While it waits, it belongs to its user: other devices see it, and messages to it wait for it
+/// (RFC 6121 8.5.3.1).
 #[test]
 fn a_session_that_waits_is_seen_and_gets_what_is_for_it() {
     play(
@@ -210,7 +212,7 @@ juliet receives nothing
     );
 }
 
-/// A user's sessions are as many as they may be: the one goes that has waited longest.
+/// At the limit of a user's sessions, the one that has waited longest is dropped.
 #[test]
 fn a_session_that_waits_makes_room_for_another_one() {
     let text = format!(
@@ -222,7 +224,7 @@ fn a_session_that_waits_makes_room_for_another_one() {
     script.play(&mut stage, "localhost", PASSWORD).expect("played");
 }
 
-/// What a login writes is one row, a second or two after it; a quiet session writes no more.
+/// A login writes one row, a second or two later; a quiet session writes no more.
 #[test]
 fn a_quiet_session_writes_one_row() {
     let script = Script::parse(&format!("{CLIENTS}{BEGIN}time passes: 60000 ms\n")).expect("a script");
@@ -233,7 +235,7 @@ fn a_quiet_session_writes_one_row() {
     assert_eq!(stage.world.disk.rows_of(Table::Sessions, "romeo@localhost").count(), 0, "not managed");
 }
 
-/// A message that is logged on both sides, and acknowledged by both, writes no row of a session.
+/// A message that is logged and acknowledged on both sides writes no row of a session.
 #[test]
 fn messages_write_no_rows_of_sessions() {
     let all: String = (0..20)
@@ -252,7 +254,7 @@ fn messages_write_no_rows_of_sessions() {
     assert_eq!(sum(&stage, |c| c.session_rows.get()), 1);
 }
 
-/// Sessions go with the account, and with its password.
+/// Sessions are removed with the account, and with its password.
 #[test]
 fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
     for command in [
@@ -270,7 +272,8 @@ fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
     }
 }
 
-/// Plays a text on worlds that keep messages for ten seconds, with something that is done where one millisecond passes. Returns the last.
+/// Plays a script on worlds that keep messages for ten seconds, with an action where one
+/// millisecond passes. Returns the last.
 fn play_acted(text: &str, act: fn(&mut Stage)) -> Stage {
     let script = Script::parse(&format!("{CLIENTS}{BEGIN}{text}")).expect("a script");
     let mut last = None;
@@ -291,13 +294,14 @@ fn play_acted(text: &str, act: fn(&mut Stage)) -> Stage {
     last.expect("played")
 }
 
-/// Old messages of Juliet's are dropped.
+/// Juliet's old messages are dropped.
 fn drop_old(stage: &mut Stage) {
     stage.world.command(stage.world.home(JULIET), 1, Command::Log(LogCommand::Retain { users: vec![JULIET.into()] }));
 }
 
-/// How far a session was stands in its user's log only, until its counts are written. Where that part of the log may have been dropped
-/// for its age the client binds anew: it would be told a count that is too low, and what it sends again would come twice.
+/// A session's position is only in its user's log until its counts are written. If that part of the
+/// log may have been dropped because of its age, the client binds anew: it would get a count that
+/// is too low, and its repeated stanzas would arrive twice.
 #[test]
 fn a_session_whose_log_was_dropped_is_not_resumed_xep0198_5() {
     let sends = "juliet sends: <message to='romeo@localhost' type='chat'><body>1</body></message>
@@ -308,11 +312,11 @@ the server dies
         "time passes: 11000 ms\ntime passes: 1 ms\njuliet logs in\njuliet sends: <resume xmlns='urn:xmpp:sm:3' previd='{{previd}}' h='1'/>\njuliet receives: {NOT_FOUND}\n"
     );
     play_acted(&[sends, &refused].concat(), drop_old);
-    // One that is old enough and still there says what there is to say.
+    // A session that is old enough and still present records its counts.
     play_acted(&[sends, "time passes: 9000 ms\ntime passes: 1 ms\njuliet resumes\n"].concat(), drop_old);
 }
 
-/// A session that is there while messages are dropped rests on none of them.
+/// A connected session depends on none of the dropped messages.
 #[test]
 fn a_session_outlives_what_is_dropped_meanwhile_xep0198_5() {
     let stage = play_acted(
@@ -334,8 +338,8 @@ time passes: 1 ms
     assert_eq!(kinds, [b'T'], "nothing was dropped since");
 }
 
-/// A crash may have lost a request, or its answer. A client that resumes says no first presence, with which the request would be sent
-/// again (RFC 6121 3.1.2).
+/// A crash may have lost a request or its answer. A client that resumes sends no initial presence,
+/// which would send the request again (RFC 6121 3.1.2).
 #[test]
 fn a_request_is_sent_again_when_a_session_goes_on_rfc6121_3_1_2() {
     let stage = play_acted("time passes: 1 ms\nthe server dies\njuliet resumes\ntime passes: 500 ms\n", |stage| {

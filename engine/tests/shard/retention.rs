@@ -1,4 +1,4 @@
-//! Archived messages go when they are old enough, for users who never come back too; what was not delivered stays.
+//! Archived messages expire, also for users who never return; undelivered messages stay.
 
 use throng_engine::io::{Command, LogCommand};
 use throng_engine::settings::Settings;
@@ -8,7 +8,7 @@ use throng_sim::script::{Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
-/// One message is delivered, one is handed out and comes back, one waits from the beginning.
+/// One message is delivered, one is delivered and returned, one waits from the beginning.
 const TALK: &str = "
 clients: romeo=romeo/orchard juliet=juliet/balcony nurse=nurse/stairs
 romeo connects
@@ -30,7 +30,7 @@ romeo sends: <message to='nurse@localhost' type='chat'><body>waits</body></messa
 romeo disconnects
 ";
 
-/// Who comes back much later gets what has waited.
+/// A user who returns much later gets the waiting messages.
 const LATER: &str = "
 clients: romeo=romeo/orchard juliet=juliet/balcony nurse=nurse/stairs
 juliet connects
@@ -78,7 +78,7 @@ fn what_is_delivered_and_old_goes_and_nothing_else() {
         settings.resume_s_max = 5;
         let mut stage = Stage::new(seed, settings, Pace::default(), &script);
         script.play(&mut stage, "localhost", PASSWORD).unwrap();
-        // Users leave memory; nothing is old yet.
+        // Users are evicted from memory; nothing has expired yet.
         stage.pass(100_000);
         retain(&mut stage);
         assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"]);
@@ -95,7 +95,8 @@ fn what_is_delivered_and_old_goes_and_nothing_else() {
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// A host boots 31 days ahead, and its clock is set right later: nothing has gone, and what is old goes at its time.
+/// A host boots 31 days ahead, and its clock is corrected later: nothing was removed, and old
+/// messages expire at their time.
 #[test]
 fn a_host_that_boots_with_its_clock_ahead_loses_nothing() {
     for (seed, shards) in [(3, 1), (4, 3)] {
@@ -113,7 +114,7 @@ fn a_host_that_boots_with_its_clock_ahead_loses_nothing() {
         stage.world.set_clock(0);
         retain(&mut stage);
         assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"]);
-        // Ahead while it runs: until the operator says that it is right.
+        // Ahead while it runs: until the operator confirms that it is right.
         stage.world.set_clock(31 * DAY_US);
         retain(&mut stage);
         assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"], "the clock is in doubt");

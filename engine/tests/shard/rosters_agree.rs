@@ -1,5 +1,5 @@
-//! Two rosters that must find together: after a crash that lost the letter between them, and when stanzas come while the
-//! contact comes online. And what one sees of the other.
+//! Two rosters that must converge: after a crash that lost the letter between them, and when
+//! stanzas arrive while the contact comes online. And what one user sees of the other.
 
 use throng_engine::extension::subscription::State;
 use throng_engine::settings::Settings;
@@ -12,7 +12,7 @@ use throng_sim::world::{PASSWORD, Pace};
 const ROMEO: &str = "romeo@localhost";
 const JULIET: &str = "juliet@localhost";
 
-/// Plays a script on several worlds with these rows: whose, about whom, what.
+/// Plays a script on several worlds with these rows: owner, contact, item.
 fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {
         let script = Script::parse(text).expect("a script");
@@ -29,7 +29,8 @@ fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
     }
 }
 
-/// Romeo's roster says `to` with this number of his request, and Juliet's has nothing: her `unsubscribed` is lost.
+/// Romeo's roster has `to` with this number of his request, and Juliet's has nothing: her
+/// `unsubscribed` was lost.
 fn play_lost_unsubscribed(text: &str) {
     let item = ItemView { listed: true, state: State::To as u8, ver: 9, asked: 8, ..ItemView::default() };
     play(&Pace::default(), &[(ROMEO, JULIET, item)], text);
@@ -48,7 +49,8 @@ romeo receives in any order: <presence from='romeo@localhost/orchard' to='romeo@
 romeo receives nothing
 ";
 
-/// RFC 6121 4.3.2 rule 1: a probe of a user who has not granted it is answered with `unsubscribed`.
+/// RFC 6121 4.3.2 rule 1: a probe from a user without a subscription is answered with
+/// `unsubscribed`.
 #[test]
 fn a_lost_unsubscribed_heals_when_the_contact_is_online() {
     play_lost_unsubscribed(&format!(
@@ -56,8 +58,8 @@ fn a_lost_unsubscribed_heals_when_the_contact_is_online() {
     ));
 }
 
-/// RFC 6121 3.2.1, 3.3.1: the ends of both subscriptions, which a crash has lost, are told again when the user who has ended
-/// them comes online, and only until they are noted.
+/// RFC 6121 3.2.1, 3.3.1: ends of subscriptions that a crash has lost are sent again when the user
+/// who ended them comes online, and only until they are recorded.
 #[test]
 fn lost_ends_heal_when_the_user_who_ended_them_comes_online() {
     let romeo = ItemView { listed: true, state: State::Both as u8, ver: 9, asked: 8, seen: 5, ..ItemView::default() };
@@ -88,8 +90,8 @@ romeo receives nothing",
     );
 }
 
-/// RFC 6120 10.1: what is for one user stays in order, also if the user comes online while his account is looked up for the
-/// first of two stanzas.
+/// RFC 6120 10.1: stanzas for one user stay in order, also if the user comes online while his
+/// account is looked up for the first of two.
 #[test]
 fn a_second_request_does_not_overtake_the_end_of_the_first() {
     let from =
@@ -121,8 +123,8 @@ juliet receives: <iq type='result' id='r' to='juliet@localhost/balcony'><query x
     );
 }
 
-/// RFC 6120 10.1: what is seen last is what was sent last, also if the first presence waits behind a message for which the
-/// receiver's waiting messages are looked up.
+/// RFC 6120 10.1: the last presence sent is the last one seen, also if the first one waits behind a
+/// message for which the receiver's waiting messages are looked up.
 #[test]
 fn unavailable_presence_does_not_overtake_directed_presence() {
     let from = ItemView { listed: true, state: State::From as u8, ver: 5, seen: 8, ..ItemView::default() };
@@ -147,8 +149,8 @@ juliet receives nothing",
     );
 }
 
-/// RFC 6120 10.1, RFC 6121 3.1.5: an approval comes before the presence that it lets through, also if the roster of who has asked has to
-/// be read first.
+/// RFC 6120 10.1, RFC 6121 3.1.5: an approval arrives before the presence that it permits, also if
+/// the requester's roster has to be read first.
 #[test]
 fn presence_does_not_overtake_the_approval_before_it() {
     let asked = ItemView { listed: true, state: State::NonePendingOut as u8, ver: 9, asked: 8, ..ItemView::default() };

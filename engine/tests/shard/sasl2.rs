@@ -1,4 +1,4 @@
-//! Login in one exchange: SASL 2 (XEP-0388) with what comes along, and tokens (XEP-0484).
+//! Login in one exchange: SASL 2 (XEP-0388) with its inline features, and tokens (XEP-0484).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -40,7 +40,7 @@ fn by_password(user: &str, password: &str, agent: &str, with: &str) -> String {
     authenticate("PLAIN", format!("\0{user}\0{password}").as_bytes(), agent, with)
 }
 
-/// A login by token; `fast` are attributes of `<fast/>`.
+/// A login with a token; `fast` has attributes of `<fast/>`.
 fn by_token(user: &str, token: &str, agent: &str, fast: &str, with: &str) -> String {
     let proof = HashKind::Sha256.hmac(token.as_bytes(), &[b"Initiator"]);
     let initial = [user.as_bytes(), b"\0", proof.as_bytes()].concat();
@@ -48,7 +48,7 @@ fn by_token(user: &str, token: &str, agent: &str, fast: &str, with: &str) -> Str
     authenticate("HT-SHA-256-NONE", &initial, agent, &with)
 }
 
-/// What stands between two marks in a text.
+/// The text between two marks.
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}")).1;
     rest.split_once(behind).expect("an end").0
@@ -58,7 +58,7 @@ fn token_of(said: &str) -> String {
     between(said, "<token xmlns='urn:xmpp:fast:0' token='", "'").to_owned()
 }
 
-// One shard, straight.
+// One shard, directly.
 
 struct Desk {
     host: Host,
@@ -87,7 +87,7 @@ impl Desk {
         self.accept(ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false })
     }
 
-    /// All that a new connection is sent for its header with this behind it.
+    /// The output to a new connection for its header followed by this.
     fn log_in(&mut self, request: &str) -> (ConnId, String) {
         let conn = self.connect();
         let effects = self.host.ask(conn, &format!("{HEADER}{request}"));
@@ -98,7 +98,7 @@ impl Desk {
         self.log_in(request).1
     }
 
-    /// A token for a client of romeo's.
+    /// A token for one of Romeo's clients.
     fn token(&mut self, agent: &str) -> String {
         token_of(&self.says(&by_password("romeo", PASSWORD, agent, WANTS_TOKEN)))
     }
@@ -119,7 +119,8 @@ impl Desk {
     }
 }
 
-/// XEP-0388 2.1, XEP-0386 2.1, XEP-0198 10.1, XEP-0484 3.1: what is offered, beside the first form of SASL.
+/// XEP-0388 2.1, XEP-0386 2.1, XEP-0198 10.1, XEP-0484 3.1: the offered features, besides the first
+/// form of SASL.
 #[test]
 fn xep0388_2_1_the_offer() {
     let mut desk = Desk::new(|_| {});
@@ -132,10 +133,10 @@ fn xep0388_2_1_the_offer() {
         between(inline, "<bind xmlns='urn:xmpp:bind:0'>", "</bind>"),
         "<inline><feature var='urn:xmpp:carbons:2'/><feature var='urn:xmpp:csi:0'/><feature var='urn:xmpp:sm:3'/></inline>"
     );
-    // What an operator has switched off is not offered.
+    // Extensions that an operator has switched off are not offered.
     let mut desk = Desk::new(|settings| settings.facts.without = throng_engine::extension::bits(&["csi"]));
     assert!(!desk.says("").contains("urn:xmpp:csi:0"));
-    // XEP-0388 3: only over TLS, or where the operator says that it is as good.
+    // XEP-0388 3: only over TLS, or where the operator declares a connection equivalent.
     let open = ListenerKind { direct_tls: false, starttls: true, plain_auth: false, registration: false };
     let conn = desk.accept(open);
     let request = by_password("romeo", PASSWORD, PHONE, "");
@@ -144,7 +145,8 @@ fn xep0388_2_1_the_offer() {
     assert!(!said.contains("<authentication") && said.contains("<encryption-required"), "{said}");
 }
 
-/// XEP-0388 2.6.1, XEP-0386 2.2: one request, one answer, in the order of the text; it is a promise, so it waits at the gate.
+/// XEP-0388 2.6.1, XEP-0386 2.2: one request, one answer, in the specified order; the answer is a
+/// promise, so it waits at the gate.
 #[test]
 fn xep0386_2_2_a_session_comes_with_the_login() {
     let mut desk = Desk::new(|_| {});
@@ -173,7 +175,7 @@ fn xep0386_2_2_a_session_comes_with_the_login() {
         "what is done is not offered: {features}"
     );
     assert!(!text.contains(PHONE) && !text.contains("d4565fa7"));
-    // The same client has the same resource, whichever its tag (2.2.1), and one session (2.2).
+    // The same client gets the same resource, whatever its tag (2.2.1), and has one session (2.2).
     let full = between(text, "<authorization-identifier>", "<").to_owned();
     let again = desk.says(&by_password("romeo", PASSWORD, PHONE, BIND));
     assert_eq!(between(&again, "<authorization-identifier>", "<"), full);
@@ -191,7 +193,7 @@ fn xep0386_2_2_a_session_comes_with_the_login() {
     assert!(!between(&other, "<authorization-identifier>", "<").ends_with(own));
 }
 
-/// XEP-0388 2.4: in a stream that was opened as one user nobody else logs in, and there is no way to another domain.
+/// XEP-0388 2.4: nobody else can log in on a stream opened as one user, and not at another domain.
 #[test]
 fn xep0388_2_4_who_logs_in_is_who_opened_the_stream() {
     let mut desk = Desk::new(|_| {});
@@ -211,8 +213,8 @@ fn xep0388_2_4_who_logs_in_is_who_opened_the_stream() {
     }
 }
 
-/// XEP-0386 2.2, XEP-0313 5: with its session a client is told where its archive begins and ends, the same as it would be told when it
-/// asks; a session that is resumed is not told.
+/// XEP-0386 2.2, XEP-0313 5: with its session a client receives the archive's first and last
+/// message, the same as in the answer to a request; a resumed session does not.
 #[test]
 fn xep0386_2_2_the_ends_of_the_archive() {
     let mut desk = Desk::new(|_| {});
@@ -235,18 +237,19 @@ fn xep0386_2_2_the_ends_of_the_archive() {
     );
     let resume = format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{previd}'/>");
     let heard = desk.says(&by_password("romeo", PASSWORD, PHONE, &format!("{resume}{BIND}")));
-    // The answer to its question, which it has not acknowledged, comes again behind it (XEP-0198 5).
+    // The answer to its request, which it has not acknowledged, is sent again after it (XEP-0198
+    // 5).
     let success = between(&heard, "<success", "</success>");
     assert!(success.contains("<resumed") && !success.contains("<metadata"), "{heard}");
     assert_eq!(heard.matches("<metadata").count(), 1, "{heard}");
-    // Juliet's archive is hers.
+    // Juliet has her own archive.
     let heard = desk.says(&by_password("juliet", PASSWORD, PHONE, BIND));
     assert_ne!(inside(&heard).split("<enabled").next(), told.split("<enabled").next());
     let mut desk = Desk::new(|settings| settings.archive = false);
     assert!(!desk.says(&by_password("romeo", PASSWORD, PHONE, BIND)).contains("<metadata"));
 }
 
-/// An archive that cannot be read: the session begins all the same.
+/// With an unreadable archive the session begins all the same.
 #[test]
 fn an_archive_that_cannot_be_read_holds_up_nobody() {
     let mut desk = Desk::new(|_| {});
@@ -265,11 +268,12 @@ fn too_many_sessions_are_refused() {
     let said = desk.says(&by_password("romeo", PASSWORD, DESK, BIND));
     assert!(said.contains("<failure xmlns='urn:xmpp:sasl:2'><temporary-auth-failure"), "{said}");
     assert!(said.contains("<resource-constraint") && !said.contains("<success"), "{said}");
-    // The same client takes its own place.
+    // The same client replaces its own session.
     assert!(desk.says(&by_password("romeo", PASSWORD, PHONE, BIND)).contains("<bound"));
 }
 
-/// XEP-0484 3.2 to 3.4: a token is got with the password and shown in its place, and the server shows it, too.
+/// XEP-0484 3.2 to 3.4: a token is obtained with the password and used in its place, and the server
+/// proves it, too.
 #[test]
 fn xep0484_3_4_a_token_logs_in() {
     let mut desk = Desk::new(|_| {});
@@ -288,8 +292,8 @@ fn xep0484_3_4_a_token_logs_in() {
     assert!(!all.is_empty() && !all.windows(token.len()).any(|window| window == token.as_bytes()));
 }
 
-/// XEP-0484 3.4, 4, 6: what is no token, is used again, is another client's, or has ended, all get the same answer, which is that
-/// of a name without an account.
+/// XEP-0484 3.4, 4, 6: an invalid, replayed, foreign or expired token always gets the same answer,
+/// which is that for a name without an account.
 #[test]
 fn xep0484_3_4_tokens_that_do_not_log_in() {
     let mut desk = Desk::new(|settings| {
@@ -308,14 +312,14 @@ fn xep0484_3_4_tokens_that_do_not_log_in() {
     refused("juliet", &token, PHONE, "");
     refused("nobody", &token, PHONE, "");
     assert!(desk.takes(&token, PHONE, " count='8'"), "it is none the worse for it");
-    // A mechanism with another binding, or without a client's id.
+    // A mechanism with another channel binding, or without a client id.
     let request = by_token("romeo", &token, PHONE, "", "").replace("HT-SHA-256-NONE", "HT-SHA-256-ENDP");
     assert!(desk.says(&request).contains("<invalid-mechanism"));
     let request = by_token("romeo", &token, PHONE, "", "").replace(&format!("<user-agent id='{PHONE}'/>"), "");
     assert!(desk.says(&request).contains("<malformed-request"));
 }
 
-/// XEP-0484 4.2: a token that is too old fails so that the client knows to ask for the password.
+/// XEP-0484 4.2: an expired token fails so that the client knows to use the password.
 #[test]
 fn xep0484_4_2_a_token_expires() {
     let mut desk = Desk::new(|_| {});
@@ -328,8 +332,8 @@ fn xep0484_4_2_a_token_expires() {
     assert!(desk.says(&by_token("nobody", "another", PHONE, "", "")).contains(NO_TOKEN));
 }
 
-/// XEP-0484 4.2: the same for a token that the server does not trust any more, because the client has given it up, has used a newer one, or
-/// the password is another one.
+/// XEP-0484 4.2: the same for a token that is no longer valid because the client gave it up, used a
+/// newer one, or the password has changed.
 #[test]
 fn xep0484_4_2_a_token_that_is_void_has_expired() {
     let mut desk = Desk::new(|_| {});
@@ -353,20 +357,21 @@ fn xep0484_4_2_a_token_that_is_void_has_expired() {
     assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "the account is gone");
 }
 
-/// XEP-0484 3.5: a new token comes in time; the one before is good until the new one is used.
+/// XEP-0484 3.5: a new token is issued in time; the previous one is valid until the new one is
+/// used.
 #[test]
 fn xep0484_3_5_tokens_are_replaced_before_they_expire() {
     let mut desk = Desk::new(|_| {});
     let first = desk.token(PHONE);
     desk.later(TOKEN_LIFE_S - TOKEN_ROTATES_S);
     let second = token_of(&desk.says(&by_token("romeo", &first, PHONE, "", BIND)));
-    // It did not arrive: the next one takes its place.
+    // It did not arrive: the next one replaces it.
     let third = token_of(&desk.says(&by_token("romeo", &first, PHONE, "", BIND)));
     assert!(!desk.takes(&second, PHONE, ""));
     assert!(desk.takes(&third, PHONE, ""));
     assert!(!desk.takes(&first, PHONE, ""), "it ended with the use of the next");
     assert!(desk.takes(&third, PHONE, ""));
-    // A phone that comes back every day never shows its password.
+    // A phone that connects every day never needs its password.
     let mut token = third;
     for _ in 0..100 {
         desk.later(DAY_S);
@@ -378,7 +383,7 @@ fn xep0484_3_5_tokens_are_replaced_before_they_expire() {
     }
 }
 
-/// XEP-0484 3.6: a client gives its token up; with a request it gets another one.
+/// XEP-0484 3.6: a client invalidates its token; if it requests one, it gets another.
 #[test]
 fn xep0484_3_6_a_token_is_given_up() {
     let mut desk = Desk::new(|_| {});
@@ -392,7 +397,7 @@ fn xep0484_3_6_a_token_is_given_up() {
     assert!(!desk.takes(&token, PHONE, "") && desk.takes(&next, PHONE, ""));
 }
 
-/// All tokens end with a change of the password, by whomever, and with the account.
+/// All tokens end with a change of the password, by anybody, and with the account.
 #[test]
 fn tokens_end_with_the_password_and_with_the_account() {
     let mut desk = Desk::new(|_| {});
@@ -410,7 +415,7 @@ fn tokens_end_with_the_password_and_with_the_account() {
     let change = "<iq type='set' id='pw'><query xmlns='jabber:iq:register'><username>romeo</username><password>new</password></query></iq>";
     assert!(said(&desk.host.ask(conn, change)).contains("type='result'"));
     assert!(!desk.takes(&token, PHONE, "") && !desk.takes(&other, DESK, ""));
-    // With the account, and its name's next owner has none of them.
+    // With the account; the next owner of the name has none of them.
     let token = token_of(&desk.says(&by_password("romeo", "new", PHONE, WANTS_TOKEN)));
     assert!(desk.takes(&token, PHONE, ""));
     assert_eq!(
@@ -436,7 +441,8 @@ fn scram_final(password: &str, first_bare: &str, challenge: &str) -> String {
     format!("{last},p={}", BASE64.encode(key.xor(&signature).as_bytes()))
 }
 
-/// A login by SCRAM, with a change of the password between challenge and response or without; what it comes to.
+/// A SCRAM login, with or without a password change between challenge and response; returns the
+/// outcome.
 fn scram(desk: &mut Desk, changed: bool) -> String {
     let conn = desk.connect();
     let request = authenticate("SCRAM-SHA-256", b"n,,n=romeo,r=abc", PHONE, WANTS_TOKEN);
@@ -456,8 +462,8 @@ fn scram(desk: &mut Desk, changed: bool) -> String {
     said(&desk.host.ask(conn, &format!("<response xmlns='urn:xmpp:sasl:2'>{last}</response>")))
 }
 
-/// RFC 5802 3, XEP-0388 2.5, 2.6.1: the server's proof comes with the success. A login that began under another password gets no
-/// token under the one that is there now.
+/// RFC 5802 3, XEP-0388 2.5, 2.6.1: the server's proof is part of the success. A login that began
+/// under the previous password gets no token under the current one.
 #[test]
 fn a_token_is_for_the_password_that_was_shown() {
     let mut desk = Desk::new(|_| {});
@@ -469,7 +475,8 @@ fn a_token_is_for_the_password_that_was_shown() {
     assert!(said.contains("<success") && !said.contains("<token "), "{said}");
 }
 
-/// An account has so many clients with tokens; who was not seen for longest shows the password again.
+/// The number of an account's clients with tokens is limited; the least recently used one needs its
+/// password again.
 #[test]
 fn the_number_of_tokens_is_bounded() {
     let mut desk = Desk::new(|_| {});
@@ -486,7 +493,8 @@ fn the_number_of_tokens_is_bounded() {
     assert!(row <= 2_048, "{row}");
 }
 
-/// Failed tokens are counted as failed passwords are: with the same limits, for the same address and account.
+/// Failed tokens count like failed passwords: with the same limits, for the same address and
+/// account.
 #[test]
 fn failed_tokens_are_held_as_failed_passwords_are() {
     let throttle = ThrottleParams { pair_burst: 4, ..ThrottleParams::default() };
@@ -502,7 +510,7 @@ fn failed_tokens_are_held_as_failed_passwords_are() {
     }
     desk.later(31);
     assert!(desk.takes(&token, PHONE, ""), "what succeeds is not charged");
-    // The same stream does not go on for ever (RFC 6120 6.4.5).
+    // The same stream does not continue for ever (RFC 6120 6.4.5).
     let conn = desk.connect();
     let wrong = by_token("juliet", "wrong", PHONE, "", "");
     let said = said(&desk.host.ask(conn, &format!("{HEADER}{wrong}{wrong}{wrong}{wrong}")));
@@ -510,7 +518,8 @@ fn failed_tokens_are_held_as_failed_passwords_are() {
     assert!(said.contains("<policy-violation"), "{said}");
 }
 
-/// What is larger than anything that can be asked for is not read (XEP-0478), and nothing is kept of what is.
+/// A request larger than any valid one is not read (XEP-0478), and nothing of other requests is
+/// retained.
 #[test]
 fn a_huge_request_ends_the_stream() {
     let mut desk = Desk::new(|_| {});
@@ -519,7 +528,8 @@ fn a_huge_request_ends_the_stream() {
     assert!(said.contains("<policy-violation"), "{said}");
 }
 
-/// A connection that comes to its user's home to resume this session, or to begin another one; with `<presence/>` behind that.
+/// A connection arrives at its user's home to resume this session or to start another one, followed
+/// by `<presence/>`.
 fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
     let resume = Some(Resume { previd: previd.into(), h: Some(0) });
     let inline = Inline { resume, bind: Some(Bind::default()), ..Inline::default() };
@@ -538,8 +548,9 @@ fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
     said(&host.turn(Input::Arrived { conn: ConnId { slot, generation: 1 }, moved: Box::new(moved) }))
 }
 
-/// XEP-0198 10: what is at hand of a user goes while the phone is away. For a session that is resumed the account's record and its
-/// tokens are read, and nothing else: the session would have ended with the account.
+/// XEP-0198 10: a user's cached data is evicted while the phone is absent. To resume a session,
+/// only the account's record and its tokens are read: the session would have ended with the
+/// account.
 #[test]
 fn a_phone_that_resumes_reads_its_token_and_no_more() {
     let mut desk = Desk::new(|settings| settings.cache_s = 2);
@@ -563,8 +574,9 @@ fn a_phone_that_resumes_reads_its_token_and_no_more() {
     assert_eq!(queries.clone().flatten().count(), 2, "{:?}", queries.collect::<Vec<_>>());
 }
 
-/// XEP-0198 5, XEP-0386 2.2: what the client sent before is still under way, so the resumption waits. The session ends meanwhile, and
-/// another one begins. A second connection takes the place of one that waits.
+/// XEP-0198 5, XEP-0386 2.2: the client's earlier stanzas are still in flight, so the resumption
+/// waits. Meanwhile the session ends and another one begins. A second connection replaces a waiting
+/// one.
 #[test]
 fn a_session_that_ends_before_it_is_resumed_gives_way_to_another() {
     let mut host = Host::new(Settings::new("localhost", 2, [0; 32], 0));
@@ -578,7 +590,7 @@ fn a_session_that_ends_before_it_is_resumed_gives_way_to_another() {
     let (conn, _) = host.bind(0, &near);
     let enabled = said(&host.ask(conn, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>"));
     let previd = between(&enabled, " id='", "'").to_owned();
-    // Nobody confirms it: the other shard is not there.
+    // It is never confirmed: the other shard does not exist.
     host.ask(conn, &format!("<message to='{far}@localhost' type='chat'><body>1</body></message>"));
     host.turn(Input::Closed { conn });
     assert_eq!(arrive(&mut host, 1, &account, &previd), "");
@@ -624,7 +636,7 @@ impl Talk {
         self.heard.iter().find(|(of, _)| *of == socket).map_or("", |(_, heard)| heard)
     }
 
-    /// Waits until a connection has heard one of these, or has ended.
+    /// Waits until a connection has received one of these, or has ended.
     fn hear(&mut self, socket: SocketId, signs: &[&str]) -> String {
         let until = self.world.now_us() + 20_000_000;
         while !signs.iter().any(|sign| self.heard(socket).contains(sign)) && !self.ended.contains(&socket) {
@@ -634,7 +646,7 @@ impl Talk {
         self.heard(socket).to_owned()
     }
 
-    /// A client says all that it has to say at once, before it has heard anything: one flight each way.
+    /// A client sends everything at once, before it has received anything: one flight each way.
     fn one_flight(&mut self, request: &str, signs: &[&str]) -> (SocketId, String) {
         let socket = self.world.connect();
         self.world.write(socket, format!("{HEADER}{request}").as_bytes());
@@ -655,8 +667,9 @@ fn rough() -> Pace {
     }
 }
 
-/// XEP-0388 1, XEP-0484 2: a phone that returns says one thing and is answered once, with a session resumed or a new one, wherever
-/// its connection was accepted; and what it sends behind its request is heard.
+/// XEP-0388 1, XEP-0484 2: a returning phone sends once and is answered once, with a resumed
+/// session or a new one, whichever shard accepted its connection; and data after its request is
+/// processed.
 #[test]
 fn a_phone_returns_in_one_flight_each_way() {
     for (seed, shards, pace) in
@@ -669,7 +682,7 @@ fn a_phone_returns_in_one_flight_each_way() {
             (token_of(&said), between(&said, "<enabled xmlns='urn:xmpp:sm:3' resume='true' id='", "'").to_owned());
         let full = between(&said, "<authorization-identifier>", "<").to_owned();
         talk.world.abort(phone);
-        // The session goes on: its own presence comes again, because it was not acknowledged.
+        // The session continues: its own presence is sent again because it was not acknowledged.
         let resume = format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{previd}'/>");
         let again = by_token("romeo", &token, PHONE, " count='1'", &format!("{resume}{BIND}"));
         let message = "<message to='romeo@localhost'><body>to myself</body></message>";
@@ -677,10 +690,10 @@ fn a_phone_returns_in_one_flight_each_way() {
         let success = &said[said.find("<success").expect("a success")..];
         assert!(success.contains(&format!("<authorization-identifier>{full}<")), "{said}");
         assert!(success.contains("<resumed xmlns='urn:xmpp:sm:3' h='1' previd='"), "{said}");
-        // XEP-0198 10.2: no features follow, and no other session was made.
+        // XEP-0198 10.2: no features follow, and no other session was created.
         assert!(!success.contains("<stream:features>") && !success.contains("<bound"), "{said}");
         assert!(success.contains("</success><presence"), "{said}");
-        // The session has ended: the same request makes a new one.
+        // The session has ended: the same request creates a new one.
         talk.world.write(phone, b"</stream:stream>");
         talk.hear(phone, &["</stream:stream>"]);
         let again = by_token("romeo", &token, PHONE, " count='2'", &format!("{resume}{BIND}"));
@@ -690,7 +703,7 @@ fn a_phone_returns_in_one_flight_each_way() {
     }
 }
 
-/// A session is its user's: nobody else resumes it with a login of another account (XEP-0198 5, 12).
+/// A session belongs to its user: a login of another account cannot resume it (XEP-0198 5, 12).
 #[test]
 fn nobody_resumes_another_users_session() {
     for (seed, shards) in (0..8).map(|seed| (seed, 1 + (seed % 4) as u16)) {
@@ -703,7 +716,8 @@ fn nobody_resumes_another_users_session() {
     }
 }
 
-/// XEP-0484 3.4: of two logins at once with the same count one is refused, whichever shards they are at.
+/// XEP-0484 3.4: of two concurrent logins with the same count one is refused, whichever shards they
+/// are at.
 #[test]
 fn a_count_is_used_once_also_by_two_at_once() {
     for (seed, shards) in (0..12).map(|seed| (seed, 1 + (seed % 4) as u16)) {
@@ -720,7 +734,7 @@ fn a_count_is_used_once_also_by_two_at_once() {
     }
 }
 
-/// What a client was told of is there after a crash: the token, and that an earlier one has ended.
+/// Everything that a client was told survives a crash: the token, and the end of an earlier one.
 #[test]
 fn a_token_that_was_told_of_outlives_a_crash() {
     for seed in 0..20 {

@@ -1,5 +1,6 @@
-//! Every script of `tests/scripts`, played on the simulated world: on a quiet machine, and on slow ones that split and
-//! delay, with several numbers of shards. The same files run over sockets in the server's tests.
+//! Every script of `tests/scripts`, played in the simulated world: on an idle machine, and on slow
+//! ones that split and delay, with several numbers of shards. The server's tests play the same
+//! files over sockets.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,8 @@ fn every_script_holds_on_every_world() {
 
 #[test]
 fn a_headline_goes_to_every_resource_whatever_the_policy_for_others() {
-    // RFC 6121 8.5.2.1.1: "normal" and "chat" may go to the most available resource alone, "headline" may not.
+    // RFC 6121 8.5.2.1.1: "normal" and "chat" may be delivered to the most available resource only,
+    // "headline" may not.
     let script = "
 clients: romeo=romeo/orchard high=juliet/high low=juliet/low negative=juliet/negative
 romeo connects

@@ -1,11 +1,12 @@
-//! A client that takes what it is sent stays, however slowly; one that takes nothing for too long is cut, and its session can be resumed.
+//! A client that takes its output stays connected, however slowly; one that takes nothing for too
+//! long is disconnected, and its session can be resumed.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Command, Effect, Input, SessionCommand};
 use throng_engine::settings::{SEND_STALL_S_DEFAULT, Settings};
 use throng_sim::host::{self, Host};
 
-/// Romeo's session, with a send under way.
+/// Romeo's session, with a send in flight.
 fn sending() -> (Host, ConnId) {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
     host.account("romeo");
@@ -16,7 +17,7 @@ fn sending() -> (Host, ConnId) {
     (host, conn)
 }
 
-/// Seconds pass, each with a turn; in which one the connection was cut.
+/// Lets seconds pass, each with a turn; returns the one in which the connection was closed.
 fn cut_after(host: &mut Host, seconds: u32, mut each: impl FnMut(&mut Host, u32)) -> Option<u32> {
     (1..=seconds).find(|second| {
         host.now.mono_ms += 1_000;
@@ -32,7 +33,7 @@ fn a_send_that_goes_on_is_not_cut_and_one_that_stands_is() {
     let cut = cut_after(&mut host, 2 * SEND_STALL_S_DEFAULT, |_, _| {});
     assert!(cut.is_some_and(|second| second > SEND_STALL_S_DEFAULT), "{cut:?}");
 
-    // One step in nearly all of the time that there is: for as long as that goes on.
+    // One step in nearly all of the permitted time: for as long as that continues.
     let (mut host, conn) = sending();
     let goes_on = |host: &mut Host, second| {
         if second % (SEND_STALL_S_DEFAULT - 1) == 0 {
@@ -40,11 +41,11 @@ fn a_send_that_goes_on_is_not_cut_and_one_that_stands_is() {
         }
     };
     assert_eq!(cut_after(&mut host, 8 * SEND_STALL_S_DEFAULT, goes_on), None);
-    // Then it stands.
+    // Then it stalls.
     let cut = cut_after(&mut host, 2 * SEND_STALL_S_DEFAULT, |_, _| {});
     assert!(cut.is_some(), "it takes nothing any more");
 
-    // Each send has its time.
+    // Each send has its own time.
     let (mut host, conn) = sending();
     cut_after(&mut host, SEND_STALL_S_DEFAULT - 1, |_, _| {});
     host.sent(conn);

@@ -1,4 +1,5 @@
-//! Accounts that the operator suspends: sessions end at once, no login gets in by whatever it shows, and what is stored stays.
+//! Accounts that the operator suspends: sessions end at once, every login is refused, and stored
+//! data stays.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -33,7 +34,7 @@ impl Desk {
         desk
     }
 
-    /// A new connection, and what it is sent for its header and this.
+    /// A new connection, and its output for its header and this.
     fn says(&mut self, request: &str) -> (ConnId, String) {
         let conn = ConnId { slot: self.next, generation: 1 };
         self.next += 1;
@@ -57,7 +58,7 @@ impl Desk {
         (effects, reply(answered.into_iter().collect()))
     }
 
-    /// What becomes of it, and the answer, which waits until all of it is durable.
+    /// The effects, and the answer, which waits until all of it is durable.
     fn suspend(&mut self, suspended: bool) -> (Vec<Effect>, Option<Reply>) {
         self.command(Command::Account(AccountCommand::Suspend { account: "romeo@localhost".into(), suspended }))
     }
@@ -96,8 +97,9 @@ fn is_refused(answer: &str) -> bool {
     answer.contains("<account-disabled") && answer.contains(TEXT) && !answer.contains("<success")
 }
 
-/// RFC 6120 6.5.1, 4.9.3.14: sessions end with a stream error that says why, those without a connection too; each way in is refused in
-/// words; also a client that had authenticated before. Who does not know the password learns nothing. All of it is durable.
+/// RFC 6120 6.5.1, 4.9.3.14: sessions end with a stream error that says why, also those without a
+/// connection; every login is refused with a text, also for a client that had authenticated before.
+/// A client without the password learns nothing. All of it is durable.
 #[test]
 fn rfc6120_6_5_1_a_suspended_account_is_nobodys() {
     let mut desk = Desk::new();
@@ -134,11 +136,11 @@ fn rfc6120_6_5_1_a_suspended_account_is_nobodys() {
     let late = said(&desk.host.ask(early, &format!("{HEADER}{BIND}")));
     assert!(late.contains("<policy-violation") && late.contains(TEXT) && !late.contains("<jid>"), "{late}");
 
-    // What comes for the user waits, as for one who is away.
+    // Messages for the user wait, as for an absent user.
     let sent =
         said(&desk.host.ask(juliet, "<message to='romeo@localhost' type='chat'><body>wherefore</body></message>"));
     assert!(!sent.contains("error"), "{sent}");
-    // A new password, by an operator, does not let the user in.
+    // A new password set by an operator does not let the user in.
     let keys = Credentials::derive(PASSWORD, 4096, &[5; 16], 0).unwrap();
     let account = "romeo@localhost".into();
     let change = Command::Account(AccountCommand::Put { account, credentials: Box::new(keys), mode: PutMode::Change });
@@ -154,11 +156,12 @@ fn rfc6120_6_5_1_a_suspended_account_is_nobodys() {
     assert!(said(&next.host.ask(conn, "<presence/>")).contains("<body>wherefore</body>"), "what was stored is there");
 }
 
-/// A login under way, whose account was read before the suspension, gets no further than to its resource.
+/// A login in progress, whose account was read before the suspension, fails at its resource.
 #[test]
 fn a_login_that_began_before_does_not_slip_through() {
     let mut desk = Desk::new();
-    // The account is known to the shard, and that its record was read; the suspension comes between proof and resource (XEP-0386).
+    // The account and its record are cached at the shard; the suspension comes between proof and
+    // resource (XEP-0386).
     let (waiting, answer) = desk.says(&by_password(""));
     assert!(answer.contains("<success"), "{answer}");
     desk.suspend(true);
@@ -167,7 +170,8 @@ fn a_login_that_began_before_does_not_slip_through() {
     assert_eq!(desk.host.shard.counters().sessions.get(), 0);
 }
 
-/// One that waits for approval is decided of, and one that is not there is not suspended.
+/// An account that waits for approval is not suspended but decided, and a missing one is not
+/// suspended.
 #[test]
 fn what_is_not_in_use_is_not_suspended() {
     let mut desk = Desk::new();

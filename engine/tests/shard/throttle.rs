@@ -1,4 +1,5 @@
-//! Failed logins and registrations are counted for the whole host, whichever shards the connections come in by.
+//! Failed logins and registrations are counted for the whole host, whichever shards accept the
+//! connections.
 
 use base64::Engine as _;
 use throng_engine::limits::JOBS_UNDER_WAY_MAX;
@@ -11,7 +12,7 @@ const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const FAILURES_MAX: u32 = 5;
 
-/// What the server says to one connection that says this, until `end` has come.
+/// The server's output to one connection that sends this, until `end` has arrived.
 fn said(stage: &mut Stage, client: &str, bytes: &[u8], end: &str) -> String {
     stage.send(client, bytes).expect("a connection");
     let mut all = String::new();
@@ -33,7 +34,8 @@ fn stage(shards: u16, set: impl FnOnce(&mut Settings)) -> Stage {
     stage
 }
 
-/// Logs in with PLAIN on a connection of its own; whether it was let in, was wrong, or was not tried.
+/// Logs in with PLAIN on a connection of its own; returns whether it succeeded, was wrong, or was
+/// not tried.
 fn log_in(stage: &mut Stage, number: u32, user: &str, password: &str) -> &'static str {
     let client = format!("c{number}");
     stage.open(&client).expect("a connection");
@@ -67,7 +69,7 @@ fn an_address_has_its_failures_once_however_many_shards_there_are() {
             s.throttle.address_refill_ms = 100_000;
         });
         assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
-        // Different accounts, also one that is not there.
+        // Different accounts, also one that does not exist.
         let users = ["romeo", "juliet", "tybalt", "nobody"];
         for number in 1..=FAILURES_MAX {
             assert_eq!(log_in(&mut stage, number, users[number as usize % 4], "wrong"), "wrong", "{shards} shards");
@@ -80,7 +82,8 @@ fn an_address_has_its_failures_once_however_many_shards_there_are() {
             );
             assert_eq!(log_in(&mut stage, 10 + number, "juliet", PASSWORD), "not tried", "{shards} shards");
         }
-        // Time gives attempts back; what was refused meanwhile has cost no more than the bucket holds.
+        // Attempts are restored with time; those refused meanwhile have cost no more than the
+        // bucket holds.
         stage.pass(u64::from(FAILURES_MAX) * 100_000);
         assert_eq!(log_in(&mut stage, 99, "romeo", PASSWORD), "in");
     }
@@ -104,7 +107,7 @@ fn an_account_has_its_failures_once_however_many_shards_there_are() {
     }
 }
 
-/// How a login that was begun ends without a proof.
+/// How a login ends without a proof.
 #[derive(Clone, Copy, Debug)]
 enum BrokenOff {
     Cut,
@@ -113,7 +116,8 @@ enum BrokenOff {
     TimedOut,
 }
 
-/// RFC 6120 6.4.2, 6.4.4: however a login is broken off, it costs its address and its pair one attempt.
+/// RFC 6120 6.4.2, 6.4.4: however a login is aborted, it costs its address and its pair one
+/// attempt.
 #[test]
 fn a_login_that_is_broken_off_is_charged_however_it_ends() {
     for how in [BrokenOff::Cut, BrokenOff::Aborted, BrokenOff::Replaced, BrokenOff::TimedOut] {
@@ -133,7 +137,8 @@ fn a_login_that_is_broken_off_is_charged_however_it_ends() {
                         said(&mut stage, &client, b"<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>", "<aborted");
                         stage.abort(&client);
                     }
-                    // The second one fails by its form, at no charge to an account; both charge the address.
+                    // The second one is malformed and not charged to an account; both are charged
+                    // to the address.
                     BrokenOff::Replaced => {
                         let auth = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-1'/>";
                         said(&mut stage, &client, auth.as_bytes(), "<challenge");
@@ -150,8 +155,8 @@ fn a_login_that_is_broken_off_is_charged_however_it_ends() {
     }
 }
 
-/// Those who come late in a storm of logins must not lock out others behind their address: what the server was slow at
-/// is not held against it.
+/// Late clients in a storm of logins must not lock out others behind their address: the server's
+/// own slowness is not charged to it.
 #[test]
 fn a_login_given_up_because_the_server_is_slow_is_not_charged_to_its_address() {
     let script = Script::parse("clients: romeo=romeo/orchard juliet=juliet/balcony\n").unwrap();
@@ -173,8 +178,8 @@ fn a_login_given_up_because_the_server_is_slow_is_not_charged_to_its_address() {
     assert!(stage.world.shards().all(|id| stage.world.shard(id).counters().logins_failed.get() == 0));
 }
 
-/// RFC 6120 6.5.11: a login that takes too long is begun again by the client. In a storm the server must then not work for
-/// those who have gone, or it never gets to those who have come.
+/// RFC 6120 6.5.11: the client restarts a login that takes too long. In a storm the server must
+/// then not work for disconnected clients, or it never reaches the present ones.
 #[test]
 fn passwords_of_connections_that_have_gone_are_not_checked() {
     let script = Script::parse("clients: romeo=romeo/orchard\n").unwrap();
@@ -197,13 +202,14 @@ fn passwords_of_connections_that_have_gone_are_not_checked() {
     assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
     stage.pass(60_000);
     let jobs: u64 = stage.world.shards().map(|id| stage.world.shard(id).counters().jobs.get()).sum();
-    // Those that were under way, and some whose end the shard had not heard of when there was room for more.
+    // Those in progress, and some whose end the shard had not learned when there was room for more.
     let most = 3 * JOBS_UNDER_WAY_MAX as u64;
     assert!(jobs <= most, "{jobs} passwords were checked, one was waited for");
 }
 
-/// A password that was right is known at the account's home: whichever shard the next connection comes in by, no keys are
-/// derived for it (RFC 4616 takes PBKDF2 only for what was not shown before). A wrong one is derived each time.
+/// The account's home caches a correct password: whichever shard accepts the next connection, no
+/// keys are derived for it (RFC 4616 needs PBKDF2 only for a password not presented before). A
+/// wrong one is derived each time.
 #[test]
 fn a_password_is_checked_once_however_many_shards_there_are() {
     for shards in [1, 2, 7] {
@@ -251,7 +257,8 @@ fn an_address_registers_so_many_accounts_however_many_shards_there_are() {
     }
 }
 
-/// Begins SCRAM logins that are never finished, each on a connection of its own, and leaves them open.
+/// Starts SCRAM logins that are never finished, each on a connection of its own, and leaves them
+/// open.
 fn half_open(stage: &mut Stage, first: u32, count: u32, user: &str) {
     for number in first..first + count {
         let client = format!("h{number}");
@@ -263,7 +270,7 @@ fn half_open(stage: &mut Stage, first: u32, count: u32, user: &str) {
     }
 }
 
-/// RFC 6120 6.4.4, 13.9.4: logins that are begun and not finished lock out their own address and nobody else.
+/// RFC 6120 6.4.4, 13.9.4: unfinished logins lock out their own address and nobody else.
 #[test]
 fn half_open_logins_of_one_address_do_not_lock_an_account_out() {
     for shards in [1, 2, 7] {
@@ -276,8 +283,9 @@ fn half_open_logins_of_one_address_do_not_lock_an_account_out() {
     }
 }
 
-/// RFC 6120 13.9.2: many users may be behind one address. Whoever guesses there holds the address, and with it those who have
-/// never logged in from it, but not its other users; and gets no more attempts at their accounts than at others.
+/// RFC 6120 13.9.2: many users may share one address. Guessing blocks the address, and with it
+/// users who have never logged in from it, but not its other users; and gives no more attempts at
+/// their accounts than at others.
 #[test]
 fn who_exhausts_a_shared_address_does_not_hold_its_other_users() {
     for shards in [1, 2, 7] {
@@ -300,8 +308,8 @@ fn who_exhausts_a_shared_address_does_not_hold_its_other_users() {
     }
 }
 
-/// RFC 6120 13.9.2: many addresses that guess at one account have so many attempts together, and those from which its owner
-/// logged in lately are not touched by it.
+/// RFC 6120 13.9.2: many addresses that guess at one account share a limited number of attempts,
+/// and addresses from which its owner logged in lately are not affected.
 #[test]
 fn an_account_under_attack_from_many_addresses_is_open_to_its_owner() {
     for shards in [1, 2, 7] {
@@ -329,8 +337,8 @@ fn an_account_under_attack_from_many_addresses_is_open_to_its_owner() {
     }
 }
 
-/// RFC 6120 6.5.11: the refusal names the limit and when to try again, in the same words for a name that nobody has; and who
-/// tries again then is let in, however often it asked meanwhile.
+/// RFC 6120 6.5.11: the refusal names the limit and when to retry, in the same words for an unused
+/// name; and a client that retries then is let in, however often it tried meanwhile.
 #[test]
 fn a_refused_login_says_by_which_limit_and_when_to_try_again() {
     let mut texts = Vec::new();

@@ -1,5 +1,6 @@
-//! What is stored of a user is damaged: who asks for it gets an error, everybody else is served, and nothing is taken for
-//! missing, given away or written over. When it can be read again, all of it is there.
+//! A user's stored data is damaged: requests for it get an error, everyone else is served, and
+//! nothing counts as missing, is given away or overwritten. When it is readable again, all of it is
+//! there.
 
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -30,7 +31,8 @@ fn rows(stage: &Stage, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 const ERROR: &str = "<stream:error><internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>
     <text xmlns='urn:ietf:params:xml:ns:xmpp-streams' xml:lang='en'>{any}</text></stream:error>";
 
-/// RFC 6120 4.9.3.6: the server cannot serve this stream. RFC 6121 8.5.2.2: what is stored is delivered, later.
+/// RFC 6120 4.9.3.6: the server cannot serve this stream. RFC 6121 8.5.2.2: stored messages are
+/// delivered later.
 #[test]
 fn a_log_that_cannot_be_read_is_not_taken_for_an_empty_one() {
     for (seed, shards, table) in [(1, 1, Table::Waiting), (2, 3, Table::Archive), (3, 2, Table::Waiting)] {
@@ -68,7 +70,8 @@ juliet receives nothing",
     }
 }
 
-/// RFC 6120 6.5.11, 8.3.3.6: temporary-auth-failure and internal-server-error, and the name is not free.
+/// RFC 6120 6.5.11, 8.3.3.6: temporary-auth-failure and internal-server-error, and the name is not
+/// available.
 #[test]
 fn an_account_that_cannot_be_read_is_neither_missing_nor_free() {
     for (seed, shards) in [(1, 1), (2, 3)] {
@@ -98,8 +101,8 @@ juliet receives: <iq type='error' id='r' from='localhost'>
     }
 }
 
-/// XEP-0191 3.3: whom a user has blocked is not forgotten because something else of the user's could not be read for a while, nor
-/// is the list written over.
+/// XEP-0191 3.3: a user's block list is not forgotten because other data of the user was unreadable
+/// for a while, nor is it overwritten.
 #[test]
 fn a_block_list_outlives_what_cannot_be_read_beside_it_xep0191_3_3() {
     let refused = |condition: &str| {

@@ -1,4 +1,5 @@
-//! A user who only writes messages does not hold the roster in memory, however much others have put into it.
+//! A user who only writes messages does not keep the roster in memory, however much others have put
+//! into it.
 
 use throng_engine::extension::subscription::State;
 use throng_engine::id::ShardId;
@@ -9,7 +10,7 @@ use throng_sim::script::{Player, Script};
 use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{PASSWORD, Pace};
 
-/// Subscription requests that wait for Romeo, and the bytes of each.
+/// Number of subscription requests that wait for Romeo, and the bytes of each.
 const REQUESTS: usize = 40;
 const REQUEST_BYTES: usize = 2_000;
 
@@ -27,7 +28,7 @@ romeo receives: <message from='romeo@localhost/orchard' to='romeo@localhost/orch
 time passes: 2000 ms
 ";
 
-/// RFC 6121 2.1.4: what was dropped is read again, with all that came meanwhile.
+/// RFC 6121 2.1.4: an evicted roster is read again, with all changes made meanwhile.
 const AGAIN: &str = "
 romeo sends: <iq type='set' id='s'><query xmlns='jabber:iq:roster'><item jid='nurse@localhost'/></query></iq>
 romeo receives in any order: <iq type='result' id='s' to='romeo@localhost/orchard'/>
@@ -42,7 +43,7 @@ romeo receives: <iq type='result' id='t' to='romeo@localhost/orchard'><query xml
 fn a_roster_that_is_not_used_is_dropped_while_its_user_writes() {
     let script = Script::parse(&[LOGIN, &WRITES.repeat(10), AGAIN].concat()).expect("a script");
     let settings = Settings { cache_s: 5, ..Settings::new("localhost", 1, [0; 32], 0) };
-    // What users take in memory whenever time has passed.
+    // Memory used for users after time has passed.
     let mut bytes = Vec::new();
     let weigh = |stage: &mut Stage, ms: u64| {
         stage.pass(ms);

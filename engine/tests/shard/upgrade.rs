@@ -1,4 +1,4 @@
-//! Accounts gain keys of hash functions that they had none of (XEP-0480), and SCRAM-SHA-512.
+//! Accounts gain keys for further hash functions (XEP-0480), and SCRAM-SHA-512.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -18,7 +18,7 @@ const WANTS_512: &str = "<upgrade xmlns='urn:xmpp:sasl:upgrade:0'>UPGR-SCRAM-SHA
 const WANTS_256: &str = "<upgrade xmlns='urn:xmpp:sasl:upgrade:0'>UPGR-SCRAM-SHA-256</upgrade>";
 const BIND: &str = "<bind xmlns='urn:xmpp:bind:0'/>";
 
-/// What stands between two marks in a text.
+/// The text between two marks.
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}")).1;
     rest.split_once(behind).expect("an end").0
@@ -30,7 +30,8 @@ struct Desk {
 }
 
 impl Desk {
-    /// Romeo's account has keys of these hash functions only; SHA-512 is not offered then, but as an upgrade.
+    /// Romeo's account has keys for these hash functions only; SHA-512 is then offered only as an
+    /// upgrade.
     fn new(kinds: &[HashKind]) -> Desk {
         let mut settings = Settings::new("localhost", 1, [0; 32], 0);
         settings.scram_iterations = ITERATIONS;
@@ -80,7 +81,7 @@ impl Desk {
         )
     }
 
-    /// A login by SCRAM in the form of SASL 2: what is said after the client's proof.
+    /// A SCRAM login in the form of SASL 2: the output after the client's proof.
     fn scram(&mut self, mechanism: &str, kind: HashKind, with: &str) -> (ConnId, String) {
         let conn = self.connect();
         let request = Desk::authenticate(mechanism, "n,,n=romeo,r=abc", with);
@@ -98,7 +99,7 @@ impl Desk {
         (conn, heard)
     }
 
-    /// The client begins a task and is told a salt.
+    /// The client begins a task and receives a salt.
     fn next(&mut self, conn: ConnId, kind: &str) -> (Vec<u8>, u32) {
         let heard = self.ask(conn, &format!("<next xmlns='urn:xmpp:sasl:2' task='UPGR-SCRAM-{kind}'/>"));
         assert!(
@@ -152,7 +153,8 @@ fn scram_sha_512_logs_in() {
     assert!(heard.contains("<challenge"), "{heard}");
 }
 
-/// XEP-0480 2.2, 2.3, 3: the whole exchange of its last example; afterwards the account has the mechanism.
+/// XEP-0480 2.2, 2.3, 3: the whole exchange of its last example; afterwards the account has the
+/// mechanism.
 #[test]
 fn xep0480_3_an_account_gains_keys() {
     let mut desk = Desk::new(&[HashKind::Sha1, HashKind::Sha256]);
@@ -176,12 +178,12 @@ fn xep0480_3_an_account_gains_keys() {
     assert_eq!(after.keys(HashKind::Sha1), before.keys(HashKind::Sha1));
     let derived = Credentials::derive(PASSWORD, ITERATIONS, &[3; 16], 0).unwrap();
     assert_eq!(after.keys(HashKind::Sha512), derived.keys(HashKind::Sha512));
-    // 2.2: it is not asked again; the request is without effect.
+    // 2.2: it is not requested again; the request has no effect.
     let (_, heard) = desk.scram("SCRAM-SHA-256", HashKind::Sha256, &format!("{WANTS_512}{BIND}"));
     assert!(heard.contains("<success") && !heard.contains("<continue"), "{heard}");
 }
 
-/// XEP-0480 2.2: a sequence of tasks, one at a time, what was asked for and is not known passed over.
+/// XEP-0480 2.2: a sequence of tasks, one at a time; unknown requests are skipped.
 #[test]
 fn xep0480_2_2_one_task_after_the_other() {
     let mut desk = Desk::new(&[HashKind::Sha1]);
@@ -198,7 +200,7 @@ fn xep0480_2_2_one_task_after_the_other() {
     assert!(heard.starts_with("<success") && desk.hashes() == Hashes::ALL, "{heard}");
 }
 
-/// XEP-0388 2.5, 2.6.3: what is not the answer to the task ends it, and nothing is stored.
+/// XEP-0388 2.5, 2.6.3: anything but the answer to the task ends it, and nothing is stored.
 #[test]
 fn xep0388_2_6_3_tasks_that_fail() {
     let long = task_data(&"A".repeat(2_000));
@@ -237,7 +239,8 @@ fn xep0388_2_6_3_tasks_that_fail() {
     }
 }
 
-/// Who has shown a token only, which may have been stolen, gives the account no keys; nor is there a task where none is asked for.
+/// A client that has presented only a token, which may be stolen, adds no keys to the account; nor
+/// is there a task without a request.
 #[test]
 fn xep0480_a_token_gives_no_keys() {
     let mut desk = Desk::new(&[HashKind::Sha1, HashKind::Sha256]);
@@ -258,7 +261,8 @@ fn xep0480_a_token_gives_no_keys() {
     assert!(heard.contains("<success") && !heard.contains("<continue"), "{heard}");
 }
 
-/// PLAIN shows the password, so the account gains all it lacks without a task, and tokens stay good.
+/// PLAIN reveals the password, so the account gains all missing keys without a task, and tokens
+/// stay valid.
 #[test]
 fn xep0480_plain_gives_keys_without_a_task() {
     for form in [1, 2] {
@@ -295,7 +299,8 @@ fn with_a_full_store_there_are_no_tasks() {
     assert!(!desk.hashes().contains(HashKind::Sha512));
 }
 
-/// A new password that is written while the record is read stays alone: the keys that are gained are of the one before.
+/// A new password that is written while the record is read is not mixed with other keys: the gained
+/// keys belong to the previous password.
 #[test]
 fn keys_of_a_password_do_not_come_beside_the_next_one() {
     let mut desk = Desk::new(&[HashKind::Sha1, HashKind::Sha256]);

@@ -1,4 +1,4 @@
-//! The upload service (XEP-0363) at a domain of its own, as a client sees it.
+//! The upload service (XEP-0363) on its own domain, as a client sees it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_sim::host::{BIND, HEADER, Host, said};
 
-/// A server with uploads, and Romeo in it.
+/// A server with uploads, and a session of Romeo's.
 fn host() -> (Host, ConnId) {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.serve_service("upload.localhost", Service::Upload);
@@ -97,7 +97,7 @@ fn a_file_too_large_and_slots_too_many_are_told_in_the_texts_words_xep0363_6() {
     let large = said(&host.ask(conn, &request("upload.localhost", &REQUEST.replace("23456", "5242881"))));
     let told = "<file-too-large xmlns='urn:xmpp:http:upload:0'><max-file-size>5242880</max-file-size></file-too-large>";
     assert!(large.contains("<error type='modify'><not-acceptable") && large.contains(told), "{large}");
-    // Pipelined, they are given one after another: what is written rests on what was read.
+    // Pipelined requests are answered one after another: the writes depend on the reads.
     let four = request("upload.localhost", REQUEST).repeat(4);
     let answers = said(&host.ask(conn, &four));
     assert_eq!(answers.matches("<slot ").count(), 3, "{answers}");
@@ -120,8 +120,8 @@ fn what_a_user_has_had_outlives_the_session_and_goes_with_the_account() {
     assert!(refused.contains("<retry "), "{refused}");
 }
 
-/// XEP-0363 4: each slot has an address of its own. After a backup is restored, the user's row has an earlier serial number;
-/// an address that was given since the backup must not lead to another file.
+/// XEP-0363 4: each slot has an address of its own. After a backup is restored, the user's row has
+/// an earlier serial number; an address issued since the backup must not lead to another file.
 #[test]
 fn a_restored_backup_repeats_no_address_xep0363_4() {
     let (mut host, conn) = host();
@@ -149,7 +149,7 @@ fn a_stream_to_the_service_is_host_unknown_rfc6120_4_9_3_6() {
     assert!(answer.contains("<host-unknown"), "{answer}");
 }
 
-/// RFC 6121 8.5: messages and presence for the service change nothing.
+/// RFC 6121 8.5: messages and presence to the service have no effect.
 #[test]
 fn messages_and_presence_for_the_service_go_nowhere() {
     let (mut host, conn) = host();

@@ -1,12 +1,12 @@
-//! An administrator's announcement overtakes what waits for a connection, and stream management keeps its counts (XEP-0198 4);
-//! what waits is named with its owner.
+//! An administrator's announcement overtakes a connection's pending output, and stream management
+//! keeps its counts (XEP-0198 4); pending output is reported with its owner.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{BacklogRow, Command, Effect, Input, LogCommand, Reply, SessionCommand};
 use throng_engine::settings::Settings;
 use throng_sim::host::{self, Host};
 
-/// A host whose sends are done when the test says so, and Romeo's session.
+/// A host whose sends complete when the test says so, and Romeo's session.
 fn bound() -> (Host, ConnId) {
     let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
     host.account("romeo");
@@ -24,7 +24,7 @@ fn sent(host: &mut Host, conn: ConnId) -> String {
     host::said(&host.sent(conn))
 }
 
-/// An announcement; what leaves with it.
+/// Makes an announcement; returns what is sent.
 fn say(host: &mut Host, text: &str, urgent: bool) -> String {
     let command = Command::Session(SessionCommand::Say { jid: None, text: text.into(), urgent });
     let effects = host.turn(Input::Command { token: 1, command });
@@ -33,7 +33,7 @@ fn say(host: &mut Host, text: &str, urgent: bool) -> String {
     said
 }
 
-/// The announcements in what was sent, in order.
+/// The announcements in the output, in order.
 fn bodies(said: &str) -> Vec<&str> {
     said.split("<body>").skip(1).map(|rest| rest.split('<').next().expect("a body")).collect()
 }
@@ -64,7 +64,7 @@ fn what_has_overtaken_is_counted_where_it_stands_xep0198_4() {
     }
     let said = sent(&mut host, conn);
     assert_eq!(bodies(&said), ["u", "b", "c"]);
-    // The client has a, u and b when it is cut off: c alone comes again.
+    // The client has a, u and b when it is disconnected: only c is sent again.
     host.turn(Input::Closed { conn });
     let (second, _) = host.arrive(1, "romeo");
     let said = ask(&mut host, second, &format!("<resume xmlns='urn:xmpp:sm:3' h='3' previd='{previd}'/>"));
@@ -72,7 +72,8 @@ fn what_has_overtaken_is_counted_where_it_stands_xep0198_4() {
     assert_eq!(bodies(&said), ["c"]);
 }
 
-/// XEP-0198 3 and 5: what comes before `<enabled/>` is not counted, what comes before `<resumed/>` is not understood.
+/// XEP-0198 3 and 5: a stanza before `<enabled/>` is not counted, one before `<resumed/>` is not
+/// understood.
 #[test]
 fn nothing_urgent_goes_ahead_of_the_answer_that_begins_a_session() {
     let (mut host, conn) = bound();

@@ -1,4 +1,5 @@
-//! Messages that sessions give back come before what was sent after them (RFC 6120 10.1), also where nothing is archived.
+//! Messages that sessions return come before those sent after them (RFC 6120 10.1), also if nothing
+//! is archived.
 
 use throng_sim::stage;
 use throng_sim::world::Pace;
@@ -7,7 +8,7 @@ fn play(archive: bool, text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {
         let result = stage::play(text, seed, shards, Pace::default(), |settings| {
             settings.archive = archive;
-            // With one message in its hands a session is behind: what comes then waits in the log.
+            // With one unacknowledged message a session is behind: later messages wait in the log.
             settings.unacked_max = 1;
         });
         if let Err(error) = result {
@@ -16,7 +17,7 @@ fn play(archive: bool, text: &str) {
     }
 }
 
-/// What Juliet's next session gets, in this order.
+/// What Juliet's next session receives, in this order.
 const NEXT: &str = "
 juliet connects
 juliet sends: <presence/>

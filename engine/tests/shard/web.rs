@@ -1,5 +1,5 @@
-//! Connections that begin with HTTP (RFC 9112) and become WebSockets (RFC 6455, RFC 7395), on one shard straight and on several in a
-//! world with delays.
+//! Connections that begin with HTTP (RFC 9112) and become WebSockets (RFC 6455, RFC 7395), on one
+//! shard directly and on several in a world with delays.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ fn plain(user: &str) -> String {
     format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{initial}</auth>")
 }
 
-/// What a server has sent: heads of responses, and frames, each a line.
+/// A server's output: heads of responses, and frames, one per line.
 fn lines(mut bytes: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(first) = bytes.first() {
@@ -91,12 +91,12 @@ impl Desk {
         conn
     }
 
-    /// A connection behind a proxy that does TLS.
+    /// A connection behind a proxy that terminates TLS.
     fn connect(&mut self) -> ConnId {
         self.accept(ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false })
     }
 
-    /// What a connection is sent for these bytes, and whether it ends with that.
+    /// The output to a connection for these bytes, and whether it is closed afterwards.
     fn says(&mut self, conn: ConnId, bytes: &[u8]) -> (Vec<u8>, bool) {
         heard(self.host.turn(Input::Received { conn, bytes }), conn)
     }
@@ -111,7 +111,7 @@ impl Desk {
         conn
     }
 
-    /// A bare stream of a user who has logged in, and is to open it anew.
+    /// A bare stream of a user who has logged in and has to open it anew.
     fn tcp(&mut self, user: &str) -> ConnId {
         let conn = ConnId { slot: self.next, generation: 1 };
         self.next += 1;
@@ -242,11 +242,11 @@ fn frames_that_are_wrong_end_the_websocket_with_their_code_rfc6455_7_4_1() {
         let (bytes, ends) = desk.says(conn, &[bad, text(BIND)].concat());
         assert_eq!((lines(&bytes), ends), (vec![format!("close {code}")], true));
     }
-    // Before anybody has logged in less is taken.
+    // Before a login the limit is lower.
     let mut desk = Desk::new(|_| {});
     let conn = desk.websocket();
     assert_eq!(desk.hears(conn, &frame(0x81, &[b' '; 5_000])), ["close 1009"]);
-    // White space keeps alive elsewhere, and does no harm here.
+    // White space is a keep-alive elsewhere, and does no harm here.
     let conn = desk.websocket();
     assert!(desk.hears(conn, &text(" ")).is_empty() && desk.hears(conn, &text("")).is_empty());
     assert_eq!(desk.hears(conn, &frame(0x88, b"")), ["close 0"], "RFC 6455 5.5.1: answered without a code");
@@ -273,7 +273,7 @@ fn a_websocket_that_ends_without_its_stream_leaves_a_session_that_resumes_rfc739
     let said = String::from_utf8(bytes).unwrap();
     assert!(said.contains("<resumed ") && said.contains("<body>wait</body>"), "{said}");
     assert!(!said.contains("\u{1}") && said.contains("</stream:features><resumed"), "no frames there: {said}");
-    // And back by WebSocket, while TCP is there still.
+    // And back by WebSocket, while TCP is still connected.
     let conn = desk.websocket();
     for xml in [OPEN, &plain("romeo"), OPEN] {
         desk.hears(conn, &text(xml));
@@ -342,17 +342,18 @@ fn requests_are_answered_in_order_until_there_are_too_many() {
             "{round}"
         );
     }
-    // Pipelined (RFC 9112 9.3.2), the last of which ends the connection; what comes behind that is not read.
+    // Pipelined (RFC 9112 9.3.2), the last of which closes the connection; data after it is not
+    // read.
     let conn = desk.connect();
     let last = get.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     let (bytes, ends) = desk.says(conn, format!("{get}{get}{last}{get}").as_bytes());
     assert_eq!((String::from_utf8(bytes).unwrap().matches("404 Not Found").count(), ends), (3, true));
-    // A request within a body that nobody asked for is none (RFC 9112 11.2).
+    // A request inside an unexpected body is not a request (RFC 9112 11.2).
     let conn = desk.connect();
     let inside = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{get}", get.len());
     let (bytes, ends) = desk.says(conn, inside.as_bytes());
     assert_eq!((String::from_utf8(bytes).unwrap().matches("HTTP/1.1").count(), ends), (1, true));
-    // An upgrade behind requests whose answers have not been read.
+    // An upgrade after requests whose answers have not been read.
     let conn = desk.connect();
     let (bytes, ends) = desk.says(conn, format!("{get}{UPGRADE}").as_bytes());
     assert!(String::from_utf8(bytes).unwrap().contains("HTTP/1.1 400") && ends);
@@ -361,7 +362,7 @@ fn requests_are_answered_in_order_until_there_are_too_many() {
     assert_eq!(desk.says(conn, UPGRADE.as_bytes()).0, ACCEPTED.as_bytes(), "behind one that has been read it is fine");
 }
 
-/// Who does not take the answers waits with the rest, and is answered when it does.
+/// A client that does not take the answers waits with the rest, and is answered when it does.
 #[test]
 fn requests_that_wait_for_their_answers_to_be_read_are_found_again() {
     let mut desk = Desk::new(|settings| settings.outbound_bytes_soft = 1_000);
@@ -396,7 +397,7 @@ fn what_is_no_request_is_refused_and_the_connection_ends() {
     }
 }
 
-/// The sweep ends who does not get on, in whatever it is.
+/// The sweep disconnects clients without progress, in any phase.
 #[test]
 fn slow_requests_and_silent_websockets_end_in_time() {
     for (begun, said) in [(&b""[..], "HTTP/1.1 408 "), (b"GET / HTT", "HTTP/1.1 408 "), (UPGRADE.as_bytes(), "")] {
@@ -421,7 +422,7 @@ fn slow_requests_and_silent_websockets_end_in_time() {
     }
 }
 
-/// RFC 6120 4.9.1.2: during a handshake there is nothing to say anything on.
+/// RFC 6120 4.9.1.2: during a handshake there is no stream for an error.
 #[test]
 fn who_does_not_get_on_with_tls_is_cut() {
     let mut desk = Desk::new(|settings| settings.preauth_s_max = 5);
@@ -452,7 +453,7 @@ fn a_stop_is_told_with_its_code_rfc6455_7_4_1() {
     assert!(String::from_utf8(heard(http, waiting).0).unwrap().starts_with("HTTP/1.1 503 "));
 }
 
-/// What TLS has agreed on counts as on direct TLS: for PLAIN, and to bind a login to (RFC 5802 6).
+/// TLS properties count as on direct TLS: for PLAIN, and for channel binding (RFC 5802 6).
 #[test]
 fn https_counts_as_direct_tls() {
     let mut desk = Desk::new(|_| {});
@@ -462,7 +463,7 @@ fn https_counts_as_direct_tls() {
     desk.says(conn, UPGRADE.as_bytes());
     let features = desk.hears(conn, &text(OPEN)).remove(1);
     assert!(features.contains("SCRAM-SHA-256-PLUS") && features.contains("tls-exporter"), "{features}");
-    // Without it, where no proxy is in front, nobody can log in.
+    // Without it, and without a proxy in front, nobody can log in.
     let conn = desk.accept(ListenerKind { direct_tls: false, starttls: true, plain_auth: false, registration: false });
     desk.says(conn, UPGRADE.as_bytes());
     let features = desk.hears(conn, &text(OPEN)).remove(1);
@@ -470,7 +471,7 @@ fn https_counts_as_direct_tls() {
     assert!(desk.hears(conn, &text(&plain("romeo")))[0].contains("<encryption-required"));
 }
 
-/// The limit on connections of an address holds whom a proxy names, if it is to be believed: then its last word counts.
+/// The connection limit applies to the address that a trusted proxy reports: its last entry counts.
 #[test]
 fn whom_a_proxy_names_counts_if_it_is_believed() {
     for (forwarded, refused) in [(true, 1), (false, 3)] {
@@ -492,8 +493,8 @@ fn whom_a_proxy_names_counts_if_it_is_believed() {
     }
 }
 
-/// Proxies write addresses in several forms. A request for which one names nobody counts for the proxy, and not for the client of the
-/// request before on its connection; the log says so once.
+/// Proxies write addresses in several forms. A request without a reported address counts for the
+/// proxy, and not for the client of the previous request on its connection; the log says so once.
 #[test]
 fn a_client_is_read_in_each_form_and_none_counts_for_another() {
     let mut desk = Desk::new(|settings| {
@@ -521,7 +522,8 @@ fn a_client_is_read_in_each_form_and_none_counts_for_another() {
         });
         assert_eq!(asked.map(|(_, answered)| answered), [true, true, false], "all are of one client");
         let [(first, _), (second, _), _] = asked;
-        // The first connection serves somebody else, of whom nothing is said, and then nothing that can be read.
+        // The first connection serves another client, first without an address, and then with an
+        // unreadable one.
         for value in ["", "198.51.100.1, unknown"] {
             assert!(asks(&mut desk, first, value));
             let third = desk.connect();
@@ -537,7 +539,8 @@ fn a_client_is_read_in_each_form_and_none_counts_for_another() {
     assert_eq!(notes, [unnamed(""), unnamed("unknown")]);
 }
 
-/// Operators are told of the client that a proxy names, if it is believed: in the log of logins, and as long as the session has a connection.
+/// Operators see the client that a trusted proxy reports: in the log of logins, and as long as the
+/// session has a connection.
 #[test]
 fn operators_are_told_of_the_client_that_a_proxy_names() {
     let client = IpAddr::from([203, 0, 113, 7]);
@@ -567,7 +570,7 @@ fn operators_are_told_of_the_client_that_a_proxy_names() {
         desk.host.turn(Input::Closed { conn });
         assert_eq!(desk.host.shard.client_of(conn), None);
     }
-    // It comes along to another shard.
+    // It moves along to another shard.
     let mut desk = Desk::new(|_| {});
     for (slot, named) in [(7, true), (8, false)] {
         let conn = ConnId { slot, generation: 1 };
@@ -589,7 +592,7 @@ impl Talk {
         self.heard.iter().find(|(of, _)| *of == socket).map_or(&[], |(_, heard)| heard)
     }
 
-    /// Waits until a connection has heard this.
+    /// Waits until a connection has received this.
     fn hear(&mut self, socket: SocketId, sign: &str) {
         let until = self.world.now_us() + 20_000_000;
         let contains = |heard: &[u8]| heard.windows(sign.len()).any(|at| at == sign.as_bytes());
@@ -608,7 +611,7 @@ impl Talk {
     fn bound(&mut self, user: &str) -> SocketId {
         let socket = self.world.connect();
         let mut bytes = UPGRADE.as_bytes().to_vec();
-        // All in one flight: what comes behind the login is read by the user's home.
+        // All in one flight: the user's home reads what follows the login.
         let presence = "<presence xmlns='jabber:client'/>";
         for xml in [OPEN, &plain(user), OPEN, BIND, presence] {
             let (head, tail) = xml.as_bytes().split_at(9);
@@ -620,7 +623,8 @@ impl Talk {
     }
 }
 
-/// A connection goes to its user's home as a WebSocket, with the frames that it has brought already, wherever they are cut.
+/// A connection moves to its user's home as a WebSocket, with the frames received so far, wherever
+/// they are cut.
 #[test]
 fn a_websocket_moves_to_its_users_home_in_the_middle_of_what_it_says() {
     for seed in 0..18 {
@@ -643,7 +647,7 @@ fn a_websocket_moves_to_its_users_home_in_the_middle_of_what_it_says() {
     }
 }
 
-/// Rates of accounts hold over a WebSocket, too: what is faster is read later.
+/// Rates per account also apply to WebSockets: faster input is read later.
 #[test]
 fn an_account_sends_as_fast_by_websocket_as_over_a_bare_stream() {
     let mut desk = Desk::new(|settings| settings.paces = Allowances::USUAL);

@@ -1,4 +1,5 @@
-//! Extensions that the operator has switched off: neither advertised nor answered, and without effect.
+//! Extensions that the operator has switched off: neither advertised nor answered, and without
+//! effect.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ fn host(without: &[&str]) -> Host {
     host
 }
 
-/// An extension, something that a client sends for it, how it is advertised, and what answers.
+/// An extension, a stanza that a client sends for it, its advertisement, and its answer.
 const CASES: &[(&str, &str, &str, &str)] = &[
     (
         "disco",
@@ -75,7 +76,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// What Romeo's stream offers with what service discovery says of the server, and the answer to a request.
+/// Romeo's stream features and the server's service discovery, and the answer to a request.
 fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) {
     let mut host = host(without);
     let (conn, effects) = host.arrive(0, "romeo");
@@ -103,12 +104,14 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
     (offers, said(&host.ask(conn, &format!("<iq type='{verb}' id='r'{to}>{request}</iq>"))))
 }
 
-/// RFC 6120 8.4: what is switched off is answered like anything that nobody knows, and everything else as before.
+/// RFC 6120 8.4: a disabled extension is answered like anything unknown, and everything else as
+/// before.
 #[test]
 fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
     let named: Vec<&str> = CASES.iter().map(|(name, ..)| *name).collect();
-    // Services are offered only where the operator has named some, and conversions are no requests of their own. What invitations are is
-    // shown before a login, and by commands of another extension: see `invitations`.
+    // Services are offered only if the operator has configured some, and conversions have no
+    // requests of their own. Invitations appear before a login, and in commands of another
+    // extension: see `invitations`.
     let others = ["services", "invite", "avatars", "bookmarks"];
     let optional: Vec<&str> = OPTIONAL.iter().copied().filter(|name| !others.contains(name)).collect();
     assert_eq!(named, optional, "a case for each");
@@ -128,7 +131,8 @@ fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
     }
 }
 
-/// XEP-0398 2, XEP-0402 5, XEP-0411 2: conversions are told of an account, and only where there are both sides of them.
+/// XEP-0398 2, XEP-0402 5, XEP-0411 2: an account advertises a conversion only if both its sides
+/// are enabled.
 #[test]
 fn conversions_are_advertised_where_there_is_something_to_convert() {
     let info = "<iq type='get' id='d'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>";
@@ -160,7 +164,8 @@ fn what_rfc6121_asks_for_cannot_be_switched_off() {
     assert!(said(&host.ask(conn, &format!("<iq type='get' id='r'>{roster}</iq>"))).contains("type='result'"));
 }
 
-/// XEP-0191 3.3: a list is kept while blocking is switched off, has no effect, and has it again afterwards.
+/// XEP-0191 3.3: a list is kept while blocking is switched off, has no effect, and takes effect
+/// again afterwards.
 #[test]
 fn what_is_switched_off_has_no_effect_and_loses_nothing() {
     let refused = |host: &mut Host| {

@@ -1,4 +1,4 @@
-//! What one user, or one address, can do with BOSH, and what it costs.
+//! What one user or one address can do with BOSH, and what it costs.
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input};
@@ -33,7 +33,7 @@ fn guesses_of_a_session_find_none_and_end_their_connection() {
     let conn = desk.connect();
     let mut guesses =
         vec![client.sid.to_uppercase(), client.sid[..35].into(), format!("{}0", client.sid), String::new()];
-    // The shard is known, the rest is not; and shards that are not there.
+    // The shard part is known, the rest is not; and shards that do not exist.
     guesses.extend((0..200).map(|n| format!("{}{n:032x}", &client.sid[..4])));
     guesses.extend(["ffff", "0001", "00zz"].map(|shard| format!("{shard}{}", &client.sid[4..])));
     let mut answered = 0;
@@ -67,7 +67,7 @@ fn many_requests_that_wait_are_one_sessions_and_two() {
     assert_eq!(desk.host.shard.counters().bosh_waiting.get(), 1);
 }
 
-/// Nothing is kept of a request that waits but what its connection is, and whom it is for.
+/// For a waiting request only its connection and its session are stored.
 #[test]
 fn a_request_that_waits_keeps_no_buffer() {
     let mut desk = Desk::new(|_| {});
@@ -101,7 +101,7 @@ fn huge_windows_are_not_kept() {
     let mut client = desk.usual("romeo");
     let content =
         format!("<message xmlns='jabber:client' to='juliet@localhost'><body>{}</body></message>", "x".repeat(200_000));
-    // Requests that have to wait for one that never comes.
+    // Requests that have to wait for one that never arrives.
     client.rid += 1;
     let mut ends = false;
     for _ in 0..5 {
@@ -115,12 +115,12 @@ fn huge_windows_are_not_kept() {
     assert!(ends);
 }
 
-/// What a user has sent and what waits to be looked at is bounded, while it pays off its work.
+/// A user's received and unprocessed data is limited while the session pays off its work.
 #[test]
 fn what_waits_to_be_looked_at_is_bounded() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
-    // The account's answer is awaited: nothing behind it is looked at.
+    // The account is being looked up: nothing after it is processed.
     let login = client.next("", &plain("romeo"));
     let junk = format!("<iq xmlns='jabber:client' type='get' id='1'><a xmlns='a'>{}</a></iq>", "x".repeat(400_000));
     let second = client.next("", &junk);
@@ -137,7 +137,8 @@ fn what_waits_to_be_looked_at_is_bounded() {
     assert!(all.iter().any(|(_, answer)| answer.condition().is_some()), "too long before a login: {all:?}");
 }
 
-/// A letter between shards may be lost: the connection's shard answers itself, and the client asks again.
+/// A letter between shards may be lost: the connection's shard answers itself, and the client
+/// retries.
 #[test]
 fn a_request_whose_session_never_answers_ends_in_time() {
     let mut desk = Desk::new(|settings| *settings = throng_engine::settings::Settings::new("localhost", 2, [0; 32], 0));
@@ -170,11 +171,11 @@ fn long_bodies_that_do_not_come_are_limited_for_all_together() {
     assert_eq!(desk.send(conn, head(BOSH_BODY_BYTES_MAX).as_bytes())[0].1.status, 503);
     let conn = desk.connect();
     assert_eq!(desk.send(conn, head(PREAUTH_BYTES_MAX).as_bytes()), [], "a short one goes on");
-    // In chunks none is announced.
+    // Chunks announce no length.
     let conn = desk.connect();
     let chunked = "POST /http-bind HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert_eq!(desk.send(conn, format!("{chunked}4001\r\n<").as_bytes())[0].1.status, 503);
-    // And when one has gone, another may come.
+    // When one has left, another may connect.
     desk.host.turn(Input::Closed { conn: conns[0] });
     let conn = desk.connect();
     assert_eq!(desk.send(conn, head(BOSH_BODY_BYTES_MAX).as_bytes()), []);
@@ -186,7 +187,7 @@ fn long_bodies_that_do_not_come_are_limited_for_all_together() {
 fn what_comes_behind_a_request_that_waits_is_bounded() {
     let mut desk = Desk::new(|_| {});
     let conn = desk.connect();
-    // It waits for another shard, and is not hurried.
+    // It waits for another shard, without a deadline.
     let mut two = Desk::new(|settings| *settings = throng_engine::settings::Settings::new("localhost", 2, [0; 32], 0));
     let conn_two = two.connect();
     let lost = body(&format!("sid='0001{}' rid='7'", "a".repeat(32)), "");
@@ -200,7 +201,7 @@ fn what_comes_behind_a_request_that_waits_is_bounded() {
     assert_eq!(desk.send(conn, b""), []);
 }
 
-/// Who does not read answers is not read from.
+/// A client that does not read its answers is not read from.
 #[test]
 fn answers_that_nobody_reads_hold_up_their_connection() {
     let mut desk = Desk::new(|settings| settings.outbound_bytes_soft = 1_000);
@@ -225,7 +226,7 @@ fn sessions_of_a_user_are_as_many_as_on_other_transports() {
 }
 
 impl Desk {
-    /// How many messages a bare stream hears of a request.
+    /// Number of messages that a bare stream receives from a request.
     fn host_sends(&mut self, conn: ConnId, body: &str, stream: ConnId) -> usize {
         let effects = self.host.turn(Input::Received { conn, bytes: &request(body) });
         let heard = |effect: &Effect| match effect {
@@ -238,7 +239,7 @@ impl Desk {
     }
 }
 
-/// Rates of accounts hold over BOSH, too: what a request brings waits, and is looked at in time.
+/// Rates per account also apply to BOSH: the stanzas of a request wait and are processed in time.
 #[test]
 fn an_account_sends_as_fast_as_over_a_bare_stream() {
     let mut desk = Desk::new(|settings| settings.paces = Allowances::USUAL);

@@ -1,4 +1,5 @@
-//! Sessions whose requests come at any shard: the stream half is at one, and moves; connections break, and are made anew.
+//! Sessions whose requests arrive at any shard: the stream half is at one shard and moves;
+//! connections break and are replaced.
 
 use throng_engine::settings::Settings;
 use throng_sim::net::SocketId;
@@ -6,21 +7,21 @@ use throng_sim::world::{Occurrence, Pace, World};
 
 use super::desk::{Answer, BIND, PRESENCE, RID, answers, body, plain, request};
 
-/// A client with two connections, one request at a time on each, as browsers have it.
+/// A client with two connections and one request at a time on each, like a browser.
 struct Peer {
     user: &'static str,
     sid: String,
     rid: u64,
     sockets: [SocketId; 2],
-    /// What is open on each: number and bytes.
+    /// The open request on each: number and bytes.
     open: [Option<(u64, Vec<u8>)>; 2],
     heard: [Vec<u8>; 2],
-    /// Answers that have come before that which is to come first.
+    /// Answers that arrived before an earlier one.
     early: Vec<(u64, Answer)>,
     next: u64,
     wants: Vec<(String, String)>,
     inbox: Vec<String>,
-    /// `type='terminate'` has come.
+    /// Set once `type='terminate'` has arrived.
     ended: Option<String>,
 }
 
@@ -56,9 +57,9 @@ impl Peer {
         self.go_on(world);
     }
 
-    /// Sends what is to be sent, or else keeps one request waiting.
+    /// Sends pending stanzas, or else keeps one request open.
     fn go_on(&mut self, world: &mut World) {
-        // None that is so far ahead of the first one without an answer as there may be at once (14.2).
+        // Not too far ahead of the first unanswered one: the window of 14.2.
         while !self.sid.is_empty() && self.ended.is_none() && self.rid < self.next + 1 {
             let idle = self.open.iter().all(Option::is_none);
             let Some(at) = self.open.iter().position(Option::is_none).filter(|_| idle || !self.wants.is_empty()) else {
@@ -71,7 +72,7 @@ impl Peer {
         }
     }
 
-    /// The request on a connection that broke is sent again on another one.
+    /// Sends the request of a broken connection again on another one.
     fn again(&mut self, world: &mut World, at: usize) {
         self.sockets[at] = world.connect();
         self.heard[at].clear();
@@ -93,14 +94,15 @@ impl Peer {
         let answer = answers(&self.heard[at]).remove(0);
         self.heard[at].clear();
         if answer.status == 408 {
-            // The server has ended a connection that nobody used, and has not seen the request that was on its way.
+            // The server closed an unused connection without having seen the request in flight.
             return;
         }
         assert_eq!(answer.status, 200, "{answer:?}");
-        // A request that has come again before its connection was known to be gone: the answer is elsewhere.
+        // A request that was repeated before the server noticed its broken connection: the answer
+        // is elsewhere.
         let Some((rid, bytes)) = self.open[at].take() else { panic!("nothing was asked: {answer:?}") };
         if answer.attr("type").as_deref() == Some("error") {
-            // What was sent on a connection before has come later, and the answer would go there (17.4).
+            // The earlier connection's copy arrived later and would get the answer (17.4).
             return self.put(world, at, rid, bytes);
         }
         self.early.push((rid, answer));
@@ -121,7 +123,7 @@ impl Peer {
     }
 }
 
-/// Moves the world until this is so.
+/// Runs the world until this condition holds.
 fn until(world: &mut World, peers: &mut [Peer], mut so: impl FnMut(&[Peer], u64) -> bool, what: &str) {
     let end = world.now_us() + 300_000_000;
     while !so(peers, world.now_us()) {
@@ -223,14 +225,15 @@ fn xep0124_14_3_connections_that_break_at_any_moment_lose_and_double_nothing() {
             for (from, to) in [(0, "juliet"), (1, "romeo")] {
                 peers[from].say(&mut world, "", &message(to, &format!("to {to} {round}.")));
             }
-            // A few steps, and one breaks.
+            // A few steps, and one connection breaks.
             let mut steps = (seed + round) % 17 * 9;
             until(&mut world, &mut peers, |_, _| steps.checked_sub(1).map(|left| steps = left).is_none(), "some steps");
             if round % 3 == 0 {
                 let at = (seed + round) as usize;
                 let (which, at) = (at / 2 % 2, at % 2);
                 world.abort(peers[which].sockets[at]);
-                // What is on its way may come still: before the client asks again, not when it has gone on.
+                // Data in flight may still arrive: before the client retries, but not after it has
+                // continued.
                 let broken_us = world.now_us();
                 until(&mut world, &mut peers, |_, now_us| now_us > broken_us + 300_000, "some time");
                 peers[which].again(&mut world, at);
@@ -249,7 +252,8 @@ fn xep0124_14_3_connections_that_break_at_any_moment_lose_and_double_nothing() {
     }
 }
 
-/// After a crash nobody knows the session, wherever it is asked for; its client logs in again and gets what waited.
+/// After a crash no shard knows the session; its client logs in again and gets the waiting
+/// messages.
 #[test]
 fn a_crash_ends_sessions_and_loses_no_message() {
     for seed in 0..8 {

@@ -1,4 +1,4 @@
-//! A shard, connections of HTTP to it, and clients of BOSH that count their requests.
+//! A shard, HTTP connections to it, and BOSH clients that number their requests.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -39,7 +39,7 @@ pub(super) fn request(body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An answer of HTTP.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -66,7 +66,7 @@ impl Answer {
         self.xml().children().count() == 0 && self.attr("type").is_none()
     }
 
-    /// The condition with which it ends the session.
+    /// The condition that ends the session.
     pub(super) fn condition(&self) -> Option<String> {
         (self.attr("type")? == "terminate").then(|| self.attr("condition").unwrap_or_default())
     }
@@ -80,7 +80,7 @@ impl Answer {
     }
 }
 
-/// All answers in what a connection was sent.
+/// All responses in the output of a connection.
 pub(super) fn answers(bytes: &[u8]) -> Vec<Answer> {
     let mut text = std::str::from_utf8(bytes).unwrap();
     let mut all = Vec::new();
@@ -99,9 +99,9 @@ pub(super) fn answers(bytes: &[u8]) -> Vec<Answer> {
 pub(super) struct Desk {
     pub(super) host: Host,
     next: u32,
-    /// Connections on which something was asked.
+    /// Connections that have sent a request.
     used: Vec<ConnId>,
-    /// Connections that have ended.
+    /// Closed connections.
     pub(super) ended: Vec<ConnId>,
     pub(super) listener: ListenerKind,
 }
@@ -139,7 +139,7 @@ impl Desk {
         conn
     }
 
-    /// What connections hear of these effects.
+    /// The responses in these effects, by connection.
     pub(super) fn hear(&mut self, effects: Vec<Effect>) -> Vec<(ConnId, Answer)> {
         let mut all = Vec::new();
         for effect in effects {
@@ -167,7 +167,7 @@ impl Desk {
         self.hear(effects)
     }
 
-    /// The only answer to a request, on its own connection.
+    /// The only response to a request, on its own connection.
     pub(super) fn ask(&mut self, conn: ConnId, body: &str) -> Answer {
         let mut all = self.send(conn, &request(body));
         assert_eq!(all.len(), 1, "{all:?}");
@@ -184,17 +184,17 @@ impl Desk {
             let effects = self.host.turn(Input::Held { since_s: None, many: false });
             all.extend(self.hear(effects));
         }
-        // Connections that nobody has used are told so; others end without a word.
+        // An unused connection is closed with a status; others are closed silently.
         all.retain(|(conn, answer)| answer.status != 408 || self.used.contains(conn));
         all
     }
 
-    /// A session that has not logged in.
+    /// A session before login.
     pub(super) fn session(&mut self, attributes: &str) -> Client {
         self.session_in("en", attributes)
     }
 
-    /// The same, in another language.
+    /// The same in another language.
     pub(super) fn session_in(&mut self, lang: &str, attributes: &str) -> Client {
         let conns = [self.connect(), self.connect()];
         let attributes = format!("rid='{RID}' to='localhost' xmpp:version='1.0' xml:lang='{lang}' {attributes}");
@@ -203,7 +203,7 @@ impl Desk {
         Client { sid: created.attr("sid").expect("a session"), rid: RID, conns, created }
     }
 
-    /// One whose user has logged in and has a resource. No request waits.
+    /// A session whose user has logged in and bound a resource. No request waits.
     pub(super) fn bound(&mut self, user: &str, attributes: &str) -> Client {
         let mut client = self.session(attributes);
         assert!(client.say(self, &plain(user)).has("<success "));
@@ -213,12 +213,12 @@ impl Desk {
         client
     }
 
-    /// A usual one.
+    /// One with the usual parameters.
     pub(super) fn usual(&mut self, user: &str) -> Client {
         self.bound(user, "ver='1.6' wait='60' hold='1'")
     }
 
-    /// A bare stream of a user who is available.
+    /// A bare stream of an available user.
     pub(super) fn tcp(&mut self, user: &str) -> ConnId {
         let conn = ConnId { slot: self.next, generation: 1 };
         self.next += 1;
@@ -247,13 +247,13 @@ impl Client {
         desk.send(self.conns[0], &request(&body))
     }
 
-    /// The same on its second one.
+    /// The same on its second connection.
     pub(super) fn second(&mut self, desk: &mut Desk, attributes: &str, content: &str) -> Vec<(ConnId, Answer)> {
         let body = self.next(attributes, content);
         desk.send(self.conns[1], &request(&body))
     }
 
-    /// The next request is answered at once.
+    /// Sends the next request, which is answered at once.
     pub(super) fn with(&mut self, desk: &mut Desk, attributes: &str, content: &str) -> Answer {
         let body = self.next(attributes, content);
         desk.ask(self.conns[0], &body)
@@ -263,14 +263,14 @@ impl Client {
         self.with(desk, "", content)
     }
 
-    /// The next request waits.
+    /// Sends the next request, which waits.
     pub(super) fn parks(&mut self, desk: &mut Desk) {
         assert_eq!(self.send(desk, "", ""), []);
     }
 }
 
 impl Desk {
-    /// What connections of HTTP hear of effects among which there are those of a bare stream.
+    /// The responses in these effects, which include those to a bare stream.
     pub(super) fn host_hears(&mut self, effects: Vec<Effect>, stream: ConnId) -> Vec<(ConnId, Answer)> {
         let others = |effect: &Effect| !matches!(effect, Effect::Send { conn, .. } if *conn == stream);
         let effects = effects.into_iter().filter(others).collect();

@@ -1,5 +1,5 @@
-//! BOSH (XEP-0124, XEP-0206): each test names the clause whose requirement it shows. One shard is looked at straight, several in a
-//! world with delays.
+//! BOSH (XEP-0124, XEP-0206): each test names the clause of its requirement. Some run on one shard
+//! directly, some on several in a world with delays.
 
 mod abuse;
 mod across;

@@ -1,4 +1,5 @@
-//! Numbers of requests, keys, acknowledgements, broken connections, and clients that ask too much.
+//! Request numbers, keys, acknowledgements, broken connections, and clients that send too many
+//! requests.
 
 use sha1::{Digest as _, Sha1};
 use throng_engine::io::Input;
@@ -14,7 +15,7 @@ fn ping(id: &str) -> String {
     format!("<iq xmlns='jabber:client' type='get' id='{id}'><ping xmlns='urn:xmpp:ping'/></iq>")
 }
 
-/// The client is available, and messages of Juliet's get to it.
+/// The client is available, and Juliet's messages reach it.
 fn talking(desk: &mut Desk, attributes: &str) -> (Client, throng_engine::id::ConnId) {
     let juliet = desk.tcp("juliet");
     let mut client = desk.bound("romeo", attributes);
@@ -67,7 +68,7 @@ fn xep0124_14_2_a_number_beyond_the_window_ends_the_session() {
     assert_eq!(all[0].1.condition().as_deref(), Some("item-not-found"));
     assert_eq!(all[1].1.condition().as_deref(), Some("item-not-found"), "the one that waited hears of it, too");
     assert!(ended(&desk));
-    // 11: one more may come that pauses or ends.
+    // 11: one further request may arrive, to pause or terminate.
     let mut client = desk.usual("romeo");
     client.parks(&mut desk);
     let far = client.numbered(client.rid + 3, "type='terminate'", "");
@@ -87,7 +88,7 @@ fn xep0124_14_3_an_answer_that_was_lost_comes_again_as_it_was() {
     let iqs = desk.host.shard.counters().iqs_in.get();
     assert_eq!(desk.ask(conn, &asks).body, first.body);
     assert_eq!(desk.host.shard.counters().iqs_in.get(), iqs, "and it is done once");
-    // The answers to as many requests are kept as there may be at once.
+    // As many answers are kept as there may be concurrent requests.
     for n in 0..3 {
         assert!(client.say(&mut desk, &ping(&format!("n{n}"))).has("<iq"));
     }
@@ -123,7 +124,7 @@ fn xep0124_14_3_a_connection_that_breaks_loses_nothing() {
     assert_eq!(desk.host_hears(effects, juliet), [], "nobody is there to take it");
     let conn = desk.connect();
     assert!(desk.ask(conn, &waits).has("while away"), "the same request once more");
-    // It has gone, and the session's time of silence runs.
+    // It has disconnected, and the session's inactivity time runs.
     client.conns = [conn, desk.connect()];
     let waits = client.next("", "");
     assert_eq!(desk.send(conn, &request(&waits)), []);
@@ -159,7 +160,7 @@ fn xep0124_14_3_messages_in_an_answer_that_nobody_got_wait_for_the_next_session(
     let mut again = desk.usual("romeo");
     again.say(&mut desk, PRESENCE);
     assert!(again.say(&mut desk, &ping("first")).has("into the void"));
-    // And one that was got does not come again.
+    // And a received answer is not sent again.
     for n in 0..4 {
         again.say(&mut desk, &ping(&format!("n{n}")));
     }
@@ -198,7 +199,7 @@ fn xep0124_9_1_requests_are_acknowledged_to_who_acknowledges() {
     let before = client.rid;
     let all = client.second(&mut desk, "", PRESENCE);
     assert_eq!(all[0].1.number("ack"), Some(before + 1), "it has got one behind that which it answers");
-    // To others nothing is said.
+    // Other sessions get nothing.
     let mut other = desk.usual("juliet");
     other.parks(&mut desk);
     let all = other.second(&mut desk, "", PRESENCE);
@@ -218,12 +219,12 @@ fn xep0124_9_2_an_answer_that_is_not_acknowledged_is_reported() {
     let conn = desk.connect();
     let again = client.numbered(lost, "", &ping("lost"));
     assert!(desk.ask(conn, &again).has("id='lost'"), "it is there still");
-    // Soon after it was sent it may be on its way.
+    // Soon after it was sent it may still be in flight.
     let mut client = desk.bound("romeo", "ver='1.6' wait='60' hold='1' ack='1'");
     assert!(client.say(&mut desk, &ping("slow")).has("id='slow'"));
     let slow = client.rid;
     assert_eq!(client.send(&mut desk, &format!("ack='{}'", slow - 1), ""), []);
-    // Who has got all says nothing, and nothing is kept for it.
+    // A client that has received everything reports nothing, and nothing is kept for it.
     let mut client = desk.bound("romeo", "ver='1.6' wait='60' hold='1' ack='1'");
     client.say(&mut desk, &ping("got"));
     let old = client.rid;
@@ -245,14 +246,15 @@ fn xep0124_15_4_each_request_has_the_next_key_of_its_sequence() {
     let first = old.pop().unwrap();
     let mut client = desk.session(&format!("ver='1.6' wait='60' hold='1' newkey='{first}'"));
     assert!(client.with(&mut desk, &format!("key='{}'", old.pop().unwrap()), &plain("romeo")).has("<success "));
-    // 15.5: the last one of a sequence comes with the first one of another; case does not count in what is compared.
+    // 15.5: the last key of a sequence comes with the first one of another; the comparison ignores
+    // case.
     let restart = "to='localhost' xmpp:restart='true'";
     client.with(&mut desk, &format!("{restart} key='{}'", old.pop().unwrap()), "");
     let switch = format!("key='{}' newkey='{}'", old.pop().unwrap(), new.pop().unwrap().to_uppercase());
     assert!(client.with(&mut desk, &switch, super::desk::BIND).has("<jid>"));
     let key = new.pop().unwrap();
     assert!(client.with(&mut desk, &format!("key='{key}'"), &ping("keyed")).has("id='keyed'"));
-    // 14.3: what comes again has its own key.
+    // 14.3: a repeated request has its own key.
     let again = client.numbered(client.rid, &format!("key='{key}'"), &ping("keyed"));
     assert!(desk.ask(client.conns[1], &again).has("id='keyed'"));
     assert!(!ended(&desk));
@@ -268,7 +270,7 @@ fn xep0124_15_4_a_key_that_is_wrong_or_missing_ends_the_session_and_nothing_is_d
         let good = format!("key='{}'", own.pop().unwrap());
         assert!(client.with(&mut desk, &good, &plain("romeo")).has("<success "));
         let logins = desk.host.shard.counters().logins.get();
-        // Somebody has seen the last request, and wants its answer, or to be answered in its place.
+        // Somebody has seen the last request, and wants its answer or to be answered in its place.
         let conn = desk.connect();
         let body = match wrong {
             "again" => client.numbered(client.rid, "", &plain("romeo")),
@@ -284,7 +286,8 @@ fn xep0124_11_too_many_requests_at_once_end_the_session() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.usual("romeo");
     client.parks(&mut desk);
-    // Two more in one turn, so that none can be answered between them: one of them is held back until the other has come.
+    // Two more in one turn, so that none can be answered between them: one is held back until the
+    // other has arrived.
     let (one, two) = (client.next("", &ping("1")), client.next("", &ping("2")));
     assert_eq!(desk.send(client.conns[1], &request(&two)), []);
     let third = desk.connect();
@@ -306,7 +309,7 @@ fn xep0124_11_requests_without_content_that_come_too_soon_end_the_session() {
             .any(|(of, answer)| *of == client.conns[1] && answer.condition().as_deref() == Some("policy-violation"))
     );
     assert!(ended(&desk));
-    // With content, or later, they may; and a pause, or an end.
+    // With content, or later, they are permitted; and so are a pause and a termination.
     let mut client = desk.usual("romeo");
     client.parks(&mut desk);
     client.second(&mut desk, "", PRESENCE);
@@ -382,7 +385,7 @@ fn xep0124_18_requests_behind_one_that_waits_are_read() {
     all.extend(desk.wait(300));
     let told: Vec<_> = all.iter().map(|(of, answer)| (*of == conn, answer.body.contains("<iq"))).collect();
     assert_eq!(told, [(true, false), (true, true), (true, true)], "{all:?}");
-    // HTTP/1.0 ends its connection with each (5, and 2: HTTP/1.0 is enough).
+    // HTTP/1.0 closes its connection after each (5, and 2: HTTP/1.0 is sufficient).
     let old = String::from_utf8(request(&client.next("", &ping("four")))).unwrap().replace("HTTP/1.1", "HTTP/1.0");
     let conn = desk.connect();
     assert!(desk.send(conn, old.as_bytes())[0].1.has("id='four'") && desk.ended.contains(&conn));

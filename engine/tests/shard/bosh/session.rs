@@ -1,4 +1,4 @@
-//! Sessions begin, are quiet, and end.
+//! Sessions start, are idle, and end.
 
 use throng_engine::io::{Command, Input, Reply, SessionCommand};
 use throng_engine::limits::{BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S, BOSH_WAIT_S_MAX};
@@ -29,7 +29,7 @@ fn xep0124_7_2_the_answer_to_the_first_request_says_all_that_it_must() {
     let features = features.children().next().expect("features");
     assert!(features.is("features", "http://etherx.jabber.org/streams") && created.has(">PLAIN<"));
     assert!(!created.has("starttls") && !created.has("<stream:stream"), "XEP-0206 2");
-    // What follows says none of it.
+    // Later answers do not repeat it.
     let mut client = client;
     let next = client.say(&mut desk, &super::desk::plain("romeo"));
     for name in ["sid", "wait", "requests", "ver", "polling", "inactivity", "hold", "maxpause", "ack"] {
@@ -38,7 +38,7 @@ fn xep0124_7_2_the_answer_to_the_first_request_says_all_that_it_must() {
     assert_eq!(next.field("Content-Type"), Some("text/html; charset=utf-8"));
 }
 
-/// Behind a session there is no socket of which its host could say who is at the other end.
+/// A session has no socket from which its host could derive the client's address.
 #[test]
 fn operators_are_told_who_has_begun_a_session() {
     let mut desk = Desk::new(|_| {});
@@ -91,7 +91,7 @@ fn xep0124_17_3_a_session_begins_with_a_domain_that_is_served() {
         assert_eq!(answer.condition().as_deref(), Some(condition));
         assert_eq!(desk.host.shard.counters().bosh_sessions.get(), 0);
     }
-    // 7.1: who serves one list of domains may ignore a route.
+    // 7.1: a server with a fixed list of domains may ignore a route.
     let mut desk = Desk::new(|_| {});
     desk.session("ver='1.6' wait='60' hold='1' route='xmpp:other.example:9999'");
 }
@@ -141,14 +141,14 @@ fn xep0124_10_a_pause_lets_a_client_be_away_for_longer_once() {
     let mut client = desk.usual("romeo");
     client.say(&mut desk, PRESENCE);
     client.parks(&mut desk);
-    // All that wait are answered, with nothing in them, also where there is something.
+    // All waiting requests are answered with empty bodies, even if there is output.
     let pause = client.next("pause='100'", &message("romeo", "to myself"));
     let all = desk.send(client.conns[1], &request(&pause));
     assert_eq!(all.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), client.conns);
     assert!(all.iter().all(|(_, answer)| answer.is_empty()), "{all:?}");
     desk.wait(99_000);
     assert_eq!(desk.host.shard.counters().bosh_sessions.get(), 1);
-    // The next request is as before.
+    // The next request behaves as before.
     client.conns = [desk.connect(), desk.connect()];
     assert!(client.say(&mut desk, "").has("to myself"));
     desk.wait(29_000);
@@ -241,7 +241,7 @@ fn connections_of_a_session_with_a_user_stay_as_long_as_they_are_used() {
         assert!(!desk.ended.contains(&client.conns[0]));
     }
     assert!(desk.ended.contains(&client.conns[1]), "the other one is not");
-    // And then one ends that nobody uses.
+    // And then an unused session ends.
     desk.wait(13_000);
     assert!(desk.ended.contains(&client.conns[0]));
 }

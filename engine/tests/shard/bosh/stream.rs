@@ -1,4 +1,4 @@
-//! What stands in a `<body/>`, and that a session is one like any other.
+//! The content of a `<body/>`, and that a session behaves like any other.
 
 use throng_engine::io::{Effect, Input, ListenerKind, TlsFacts};
 use throng_engine::web::policy::Policy;
@@ -74,14 +74,14 @@ fn pages_of_allowed_origins_may_ask_and_read() {
     let first = request(&body("rid='1' to='localhost' ver='1.6' wait='1' hold='1'", ""));
     let answer = desk.send(conn, &from("https://chat.example", &first)).remove(0).1;
     assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("https://chat.example"));
-    // An answer that comes later, too.
+    // Also an answer that comes later.
     let waits = body(&format!("rid='2' sid='{}'", answer.attr("sid").unwrap()), "");
     assert_eq!(desk.send(conn, &from("https://chat.example", &request(&waits))), []);
     let later = desk.wait(2_500).remove(0).1;
     assert_eq!(later.field("Access-Control-Allow-Origin"), Some("https://chat.example"));
     let conn = desk.connect();
     assert_eq!(desk.send(conn, &from("https://evil.example", &first)).remove(0).1.status, 403);
-    // Without a policy any may.
+    // Without a policy any origin is permitted.
     let mut desk = Desk::new(|_| {});
     let conn = desk.connect();
     assert_eq!(desk.send(conn, &first).remove(0).1.field("Access-Control-Allow-Origin"), Some("*"));
@@ -91,9 +91,10 @@ fn pages_of_allowed_origins_may_ask_and_read() {
 fn xep0124_16_there_is_one_stream() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.usual("romeo");
-    // 16.3: who asks for another one asks for what there is.
+    // 16.3: a request for another stream gets the existing one.
     assert_eq!(client.send(&mut desk, "to='localhost' xml:lang='de'", ""), []);
-    // 16.4: of an empty request a name is passed over; one with content is for a stream that is not there.
+    // 16.4: a stream name in an empty request is ignored; one with content addresses a stream that
+    // does not exist.
     desk.wait(3_000);
     let all = client.second(&mut desk, "stream='second'", "");
     assert!(all.len() == 1 && all[0].1.is_empty(), "{all:?}");
@@ -147,13 +148,13 @@ fn xep0206_5_the_stream_starts_anew_behind_a_login_and_not_elsewhere() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
     client.say(&mut desk, &plain("romeo"));
-    // What comes with the request is passed over.
+    // The content of the request is ignored.
     let answer = client.with(&mut desk, "to='localhost' xmpp:restart='true'", BIND);
     assert!(answer.has("xmpp-bind") && answer.has("xmlns:stream=") && !answer.has("<jid>"), "{answer:?}");
     client.say(&mut desk, BIND);
     let answer = client.with(&mut desk, "to='localhost' xmpp:restart='true'", "");
     assert_eq!(answer.condition().as_deref(), Some("remote-stream-error"));
-    // Who forgets it is told.
+    // A client that omits it gets an error.
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
     client.say(&mut desk, &plain("romeo"));
     let answer = client.say(&mut desk, BIND);
@@ -171,7 +172,7 @@ fn xep0206_6_errors_of_the_stream_are_told_with_what_came_before_them() {
     let xml = answer.xml();
     let names: Vec<_> = xml.children().map(|child| child.name().to_owned()).collect();
     assert_eq!(names, ["iq", "error"], "{answer:?}");
-    // What is too long before a login, or later, is an error of the stream, too.
+    // An oversized stanza before a login, or later, is also a stream error.
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
     let long = format!("<iq xmlns='jabber:client' type='set' id='1'><a xmlns='a'>{}</a></iq>", "x".repeat(20_000));
     assert!(client.say(&mut desk, &long).has("policy-violation"));
@@ -181,7 +182,8 @@ fn xep0206_6_errors_of_the_stream_are_told_with_what_came_before_them() {
 fn what_a_stream_asks_elsewhere_holds_up_what_comes_behind_it_and_nothing_else() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
-    // Login, restart and resource, each in its request, all on their way at once as far as the window goes.
+    // Login, restart and resource, each in its own request, all in flight at once as far as the
+    // window permits.
     let login = client.next("", &plain("romeo"));
     let restart = client.next("to='localhost' xmpp:restart='true'", "");
     assert_eq!(desk.send(client.conns[1], &request(&restart)), []);
@@ -230,7 +232,7 @@ fn xep0198_a_session_that_its_client_leaves_is_resumed_by_another_transport_and_
     let resume = format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{id}'/>");
     let heard = said(&desk.host.ask(conn, &format!("{HEADER}{resume}")));
     assert!(heard.contains("<resumed ") && heard.contains("first") && heard.contains("second"), "{heard}");
-    // And back, while the stream is there still.
+    // And back, while the stream still exists.
     let mut client = desk.session("ver='1.6' wait='60' hold='1'");
     client.say(&mut desk, &plain("romeo"));
     client.with(&mut desk, "to='localhost' xmpp:restart='true'", "");
@@ -288,14 +290,15 @@ fn xep0124_19_1_a_session_that_began_by_tls_goes_on_by_tls() {
     let clear = desk.connect();
     assert!(desk.send(clear, &request(&next)).is_empty() && desk.ended.contains(&clear), "it is closed without a word");
     assert!(desk.ask(conn, &next).has("<success "), "and the session is as it was");
-    // In the clear, where no proxy is in front, nobody can log in.
+    // Without TLS or a proxy in front, nobody can log in.
     desk.listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false };
     let conn = desk.connect();
     let created = desk.ask(conn, &body("rid='1' to='localhost' ver='1.6' wait='60' hold='1'", ""));
     assert!(created.attr("sid").is_some() && !created.has("PLAIN"));
 }
 
-/// RFC 6120 8.1.5, XEP-0124 7.1: the language is that of the session, unless the restart names another one; a stanza with one keeps it.
+/// RFC 6120 8.1.5, XEP-0124 7.1: the language is the session's, unless the restart names another
+/// one; a stanza with its own language keeps it.
 #[test]
 fn rfc6120_8_1_5_the_sessions_language_outlives_the_restart() {
     for (began, restart, is) in [
