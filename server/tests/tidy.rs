@@ -1,11 +1,11 @@
-//! House rules as tests: the direction of imports, files in layers, the size of files, bounded queues, where unsafe code may stand.
-//! The reasons are in ARCHITECTURE.md.
+//! House rules as tests: the direction of imports, layers of files, sizes of files, bounded queues,
+//! and where unsafe code is permitted. The reasons are in ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Module of the engine, and the modules that it may name. Everything not listed here it must not know.
+/// Modules of the engine, each with the modules that it may name. It must not know any other.
 const ENGINE: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("clock", &["id"]),
@@ -152,23 +152,23 @@ const ENGINE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Modules of the engine that a shard is made of, and the shard.
+/// The modules of the engine that make up a shard, including the shard.
 const MODULES: &[&str] =
     &["kernel", "streams", "channels", "actors", "logs", "contacts", "accounts", "components", "shard"];
 
-/// Lines of a file of [`MODULES`].
+/// Limit of lines per file of [`MODULES`].
 const MODULE_LINES_MAX: usize = 600;
 
-/// Those of them whose places are to say why they give up in silence.
+/// The modules in which every silent return must state its reason.
 const SAY_WHY: &[&str] = &["channels", "components", "shard"];
 
-/// Places of [`SAY_WHY`] that give up in silence and do not say why. It only falls.
+/// Number of silent returns in [`SAY_WHY`] without a reason. It may only decrease.
 const SILENT_MAX: usize = 66;
 
-/// Modules that know all others: the shard is the one parent.
+/// Modules that know all others: the shard is the only parent.
 const PARENTS: &[&str] = &["shard", "lib"];
 
-/// Module of the server, and the modules of the server that it must not name.
+/// Modules of the server, each with the modules of the server that it must not name.
 const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("driver", &["admin", "cli", "config", "disk", "jobs", "letters", "links", "log", "serve", "thread", "tls"]),
     ("tls", &["admin", "cli", "config", "disk", "driver", "jobs", "letters", "links", "log", "serve", "thread"]),
@@ -251,7 +251,8 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("bench", &["admin", "cli", "config", "disk", "jobs", "letters", "links", "log", "serve", "thread", "tls"]),
 ];
 
-/// Module of the load generator, and the modules of it that it may name: those of which nothing is said, any but `cli`.
+/// Modules of the load generator, each with the modules of it that it may name; an unlisted one may
+/// name any except `cli`.
 const LOAD: &[(&str, &[&str])] = &[
     ("driver", &[]),
     ("sasl", &[]),
@@ -272,13 +273,13 @@ const LOAD: &[(&str, &[&str])] = &[
     ("accounts", &["client", "sasl", "scenario"]),
 ];
 
-/// The crates of the product, each below those that it links.
+/// The crates of the product, in an order in which each links only earlier ones.
 const CRATES: [&str; 7] = ["engine", "sys", "tls", "tools/load", "tools/doctor", "tools/recorder", "server"];
 
-/// The simulated world, which only tests and measuring programs link.
+/// The simulated world, which only tests and benchmarks link.
 const SIM: &str = "sim";
 
-/// Module of the recorder, and the modules of it that it may name.
+/// Modules of the recorder, each with the modules of it that it may name.
 const RECORDER: &[(&str, &[&str])] = &[
     ("schema", &[]),
     ("table", &["schema"]),
@@ -296,7 +297,7 @@ const RECORDER: &[(&str, &[&str])] = &[
     ("sar", &["clock", "read", "record", "recorder", "ring", "schema", "sources", "table", "thin", "total"]),
 ];
 
-/// Lines of a file beyond which its module documentation has to say why.
+/// Limit of lines of a file, beyond which its module documentation must give a reason.
 const LINES_MAX: usize = 1_000;
 
 fn root() -> PathBuf {
@@ -329,12 +330,12 @@ fn sources(krate: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The top module that a file below `src` is in.
+/// The top-level module of a file below `src`.
 fn top_module(file: &str) -> &str {
     file.split(['/', '.']).next().expect("a name")
 }
 
-/// Modules named as `crate::module`, with the line. Tests inside of files may name anything.
+/// Modules named as `crate::module`, with the line. Tests inside files may name anything.
 fn named(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -376,7 +377,7 @@ fn engine_modules_name_only_modules_below_them() {
 
 #[test]
 fn the_table_of_modules_has_no_circle() {
-    // With modules in an order in which each names only earlier ones, there is none.
+    // There is no cycle if the modules are in an order in which each names only earlier ones.
     for (index, (module, allowed)) in ENGINE.iter().enumerate() {
         for other in *allowed {
             let place = ENGINE.iter().position(|(name, _)| name == other).expect("a module of the table");
@@ -395,7 +396,7 @@ fn features_do_not_call_each_other() {
         }
         for other in apart.iter().filter(|other| **other != name) {
             for form in [format!("super::{other}::"), format!("extension::{other}::"), format!("{other}::handle")] {
-                // Discovery shows what version tells: the one name of the software.
+                // Discovery shows what version reports: the one name of the software.
                 let shown = name == "disco" && *other == "version";
                 assert!(shown || !text.contains(&form), "engine/src/{file} names the extension {other}");
             }
@@ -421,14 +422,14 @@ fn server_modules_do_not_reach_across() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The module that a file below `src` is.
+/// The module path of a file below `src`.
 fn module(file: &str) -> Vec<&str> {
     let path = file.strip_suffix(".rs").expect("a Rust file");
     path.strip_suffix("/mod").unwrap_or(path).split('/').collect()
 }
 
-/// Takes a path from the front, the paths of a group one by one, and puts each with `before` into `found`. Returns what
-/// is left.
+/// Reads a path from the front, the paths of a group one by one, and adds each with `before` to
+/// `found`. Returns the rest.
 fn unfold<'a>(before: &[&'a str], text: &'a str, found: &mut Vec<Vec<&'a str>>) -> &'a str {
     let mut path = before.to_vec();
     let mut rest = text.trim_start();
@@ -449,7 +450,7 @@ fn unfold<'a>(before: &[&'a str], text: &'a str, found: &mut Vec<Vec<&'a str>>) 
     };
     loop {
         group = unfold(&path, group, found);
-        // Behind a name may stand what else it is called.
+        // An alias may follow a name.
         let Some(end) = group.find([',', '}']) else { return group };
         let (last, behind) = (group.as_bytes()[end] == b'}', &group[end + 1..]);
         group = behind.trim_start();
@@ -459,7 +460,8 @@ fn unfold<'a>(before: &[&'a str], text: &'a str, found: &mut Vec<Vec<&'a str>>) 
     }
 }
 
-/// Files that a file names by `crate::` or `super::`, its parents left out: a parent names its children by being one.
+/// Files that a file names by `crate::` or `super::`, except its parents: a parent names its
+/// children by being one.
 fn names<'a>(file: &str, code: &str, files: &BTreeMap<Vec<&str>, &'a str>) -> BTreeSet<&'a str> {
     let own = module(file);
     let mut paths = Vec::new();
@@ -498,7 +500,8 @@ fn files_of_a_module_stand_in_layers() {
             above.insert(file.as_str(), named);
         }
         seen += above.values().map(BTreeSet::len).sum::<usize>();
-        // Floor by floor, those go that name nobody who is left; what remains is in a circle, or above one.
+        // Removes, layer by layer, the files that name none of those left; what remains is in a
+        // cycle, or above one.
         while let Some(file) = above.iter().find(|(_, named)| named.is_empty()).map(|(file, _)| *file) {
             above.remove(file);
             for named in above.values_mut() {
@@ -511,7 +514,8 @@ fn files_of_a_module_stand_in_layers() {
     assert!(wrong.is_empty(), "a circle of files:\n{}", wrong.join("\n"));
 }
 
-/// A user half knows its stream half by letters: no connection is touched above the streams' floor but by the shard itself.
+/// A user half communicates with its stream half by letters: only the shard itself accesses
+/// connections above the layer of the streams.
 #[test]
 fn user_halves_touch_no_connection() {
     let mut wrong = Vec::new();
@@ -528,7 +532,8 @@ fn user_halves_touch_no_connection() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Lines with a `let ... else { return };` before which no comment says who may have gone: what cannot happen is to be asserted.
+/// Lines with a `let ... else { return };` without a comment before it that says what may be gone:
+/// the impossible must be asserted instead.
 fn silent_returns(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let comment = |line: &str| line.starts_with("//") && !line.starts_with("///");
@@ -626,13 +631,13 @@ fn the_recorder_knows_no_server_and_its_modules_only_those_below() {
                 wrong.push(format!("tools/recorder/src/{file}:{line}: {own} must not know {other}"));
             }
         }
-        // Clocks, and waiting, are in one file.
+        // Clocks and waiting are in one file.
         let clocks = ["SystemTime::now", "Instant::now", "clock_gettime", "thread::sleep"];
         let code = text.split("mod tests").next().unwrap_or_default();
         if own != "clock" && clocks.iter().any(|clock| code.contains(clock)) {
             wrong.push(format!("tools/recorder/src/{file}: {own} looks at a clock"));
         }
-        // One source, one file: they know what all share, and not each other.
+        // One file per source: sources know what all share, and not each other.
         let source = file.strip_prefix("sources/").and_then(|file| file.strip_suffix(".rs"));
         if source.is_some_and(|source| !["mod", "text"].contains(&source)) {
             for at in code.match_indices("super::").map(|(at, _)| at + "super::".len()) {
@@ -680,7 +685,7 @@ fn no_queue_is_unbounded() {
                 if unbounded.iter().any(|form| code.contains(form)) && !code.contains("sync_channel") {
                     wrong.push(format!("{krate}/src/{file}:{}: an unbounded queue", number + 1));
                 }
-                // A queue that is a field says what bounds it.
+                // A queue in a field states its bound.
                 if code.contains(": VecDeque<") || code.contains(": std::collections::VecDeque<") {
                     let above = &lines[number.saturating_sub(6)..number];
                     let told = above.iter().any(|l| {
@@ -698,7 +703,7 @@ fn no_queue_is_unbounded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where unsafe code may stand.
+/// Where unsafe code is permitted.
 const UNSAFE: [&str; 1] = ["sys"];
 
 #[test]
@@ -716,7 +721,8 @@ fn unsafe_code_stands_in_one_crate_only() {
         }
     }
     assert!(crates > 12, "{crates} crates");
-    // Examples, integration tests and fuzz targets are crates of their own, which no attribute covers.
+    // Examples, integration tests and fuzz targets are crates of their own, which no attribute
+    // covers.
     let mut sources = Vec::new();
     for folder in ["engine", "fuzz", "server", "sim", "tests", "tls", "tools"] {
         files(&root().join(folder), "rs", &mut sources);
@@ -734,7 +740,7 @@ fn unsafe_code_stands_in_one_crate_only() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Figures that no page names are neither found nor renewed.
+/// Figures that no page mentions are neither found nor renewed.
 #[test]
 fn every_kept_result_is_named_by_a_page() {
     let (mut pages, mut results) = (Vec::new(), Vec::new());
@@ -747,7 +753,7 @@ fn every_kept_result_is_named_by_a_page() {
     assert!(wrong.is_empty(), "no page below docs/ names these results: {}", wrong.join(", "));
 }
 
-/// Cargo only warns of a package in a profile that nothing depends on any more.
+/// Cargo only warns about a package in a profile that nothing depends on any more.
 #[test]
 fn profiles_name_packages_that_are_built() {
     let of = |file: &str| fs::read_to_string(root().join(file)).expect("a file").parse::<toml::Table>().expect("TOML");
@@ -763,7 +769,7 @@ fn profiles_name_packages_that_are_built() {
     assert!(wrong.is_empty(), "not in Cargo.lock: {}", wrong.join(", "));
 }
 
-/// Who builds it learns first which compiler it needs.
+/// Anyone who builds it needs to know the required compiler first.
 #[test]
 fn the_readme_names_the_oldest_compiler_that_builds_it() {
     let of = |file: &str| fs::read_to_string(root().join(file)).expect("a file");

@@ -1,4 +1,4 @@
-//! `throng bench` runs to its end, and its figures hang together.
+//! `throng bench` completes, and its figures are consistent.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,5 @@
-//! Certificates and domains as an operator gives them: what clients would refuse is told before they do.
+//! An operator's certificates and domains: problems that clients would reject are reported
+//! beforehand.
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
@@ -12,12 +13,13 @@ use crate::support::{LONG, Server, good, throng};
 
 const DAY_S: u64 = 86_400;
 
-/// Now, in days since 1970.
+/// Today, in days since the Unix epoch.
 fn today() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() / DAY_S
 }
 
-/// Writes `NAME.pem` and `NAME.key` with a certificate for a host, valid between two days from now.
+/// Writes `NAME.pem` and `NAME.key` with a certificate for a host, valid between two days relative
+/// to today.
 fn write(folder: &Path, name: &str, host: &str, from_days: i64, until_days: i64) -> (PathBuf, PathBuf) {
     let mut parameters = rcgen::CertificateParams::new(vec![host.to_owned()]).expect("a name");
     let day = |days: i64| {
@@ -58,14 +60,14 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     good(&output);
     assert_eq!((&*output.stdout, &*output.stderr), (&b"good\n"[..], &b""[..]));
     good(&check(at, &write(at, "wildcard", "*.org", -10, 100).0, &at.join("wildcard.key")));
-    // Missing, and not what it should be.
+    // Missing files, and files with the wrong content.
     refused(&at.join("gone.pem"), &key, "cannot read");
     refused(&chain, &at.join("gone.key"), "cannot read");
     refused(&key, &key, "it holds no certificate");
-    // A pair of two pairs.
+    // A certificate and a key that do not match.
     let (other, _) = write(at, "other", "example.org", -10, 100);
     refused(&other, &key, &format!("it is not the key of the certificate in {}", other.display()));
-    // Over, not begun, and another's.
+    // Expired, not yet valid, and for another host.
     let (chain, key) = write(at, "expired", "example.org", -10, -1);
     refused(&chain, &key, "expired on ");
     let (chain, key) = write(at, "early", "example.org", 2, 100);
@@ -74,7 +76,7 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     refused(&chain, &key, "is for example.com (subjectAltName), not for example.org");
     let (chain, key) = write(at, "below", "*.example.org", -10, 100);
     refused(&chain, &key, "is for *.example.org (subjectAltName), not for example.org");
-    // Good for a while yet; and a key that everybody may read.
+    // Valid for a few more days; and a key that everybody may read.
     let (chain, key) = write(at, "soon", "example.org", -10, 10);
     let output = check(at, &chain, &key);
     good(&output);
@@ -119,8 +121,9 @@ fn a_server_tells_of_a_certificate_that_clients_refuse_and_a_reload_takes_a_new_
     assert!(!status().contains("certificate") && server.get("/ready").contains("\"warnings\":[]"));
 }
 
-/// A domain that `tls_folder` has no folder for is served with the self-signed certificate, and that is said wherever an
-/// operator looks. Whatever else keeps a certificate from being read is an error, for the check, the server and a reload.
+/// A domain without a folder in `tls_folder` is served with the self-signed certificate, which is
+/// reported everywhere an operator looks. Any other reason why a certificate is unreadable is an
+/// error: for the check, the server and a reload.
 #[test]
 fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_that_it_lacks_and_in_words() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -137,7 +140,7 @@ fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_t
     };
     let own = live.join("capulet.example");
     let at = |name: &str| own.join(name);
-    // A folder that is misspelt, a file in its place, a link to nothing.
+    // A misspelt folder, a file in its place, a dangling link.
     refused("No such file");
     fs::write(&live, "").expect("a file");
     refused("Not a directory");
@@ -146,14 +149,14 @@ fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_t
     std::os::unix::fs::symlink("/nothing/here", &own).expect("a link");
     refused(&format!("tls_folder: {}: No such file", own.display()));
     fs::remove_file(&own).expect("ours");
-    // The domain's own folder with nothing in it, or with one of the two files; certbot's files are links.
+    // The domain's own folder, empty or with one of the two files; certbot's files are links.
     fs::create_dir(&own).expect("a folder");
     refused(&format!("tls_folder: {}: No such file", at("fullchain.pem").display()));
     let (chain, key) = write(folder.path(), "given", "capulet.example", -10, 100);
     std::os::unix::fs::symlink(&chain, at("fullchain.pem")).expect("a link");
     refused(&format!("tls_folder: {}: No such file", at("privkey.pem").display()));
     fs::remove_dir_all(&own).expect("ours");
-    // None for this domain yet: the only case in which the server goes on without.
+    // No folder for this domain yet: the only case in which the server continues without one.
     let sentence = "capulet.example: self-signed by this server";
     let output = throng(&[&["config", "check", "--data", text(&folder.path().join("other"))], &flags[..]].concat());
     good(&output);
@@ -169,7 +172,8 @@ fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_t
     }
     let domains = |metrics: &str, count: u32| metrics.contains(&format!("\nthrong_tls_self_signed_domains {count}\n"));
     assert!(domains(&server.get("/metrics"), 1), "{}", server.get("/metrics"));
-    // A reload that cannot read one keeps what is in use; one that can takes it.
+    // A reload that cannot read the certificate keeps the one in use; a reload that can replaces
+    // it.
     fs::create_dir(&own).expect("a folder");
     let output = server.ctl(&["reload"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -181,7 +185,8 @@ fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_t
     assert!(server.get("/ready").contains("\"warnings\":[]"));
 }
 
-/// A folder that only another user may enter, as certbot's is. Root may enter all, so this one needs another user.
+/// A folder that only another user may enter, like certbot's. Root may enter every folder, so this
+/// test needs another user.
 #[test]
 fn a_folder_of_certificates_that_the_server_may_not_enter_is_an_error() {
     if !rustix::process::geteuid().is_root() {
@@ -217,7 +222,8 @@ fn refused_entrance(command: &mut std::process::Command) {
     assert!(!output.status.success() && said.contains("Permission denied"), "{said}");
 }
 
-/// One list of checks: what a server refuses, the check of the configuration refuses in the same words, and all at once.
+/// One list of checks: the check of the configuration refuses whatever a server refuses, in the
+/// same words, and everything at once.
 #[test]
 fn a_check_of_the_configuration_refuses_the_files_and_programs_that_a_server_refuses() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -275,7 +281,8 @@ fn a_check_of_the_configuration_refuses_the_files_and_programs_that_a_server_ref
     }
 }
 
-/// A token is a secret as a key is: that every user of the host may read it is a fault for the check, and in a server's log.
+/// A token is as secret as a key: if every user of the host may read it, the check and the server's
+/// log report a fault.
 #[test]
 fn a_secret_that_every_user_may_read_is_a_fault() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -306,14 +313,15 @@ fn a_secret_that_every_user_may_read_is_a_fault() {
     assert!(server.log().contains(&expected), "{}", server.log());
 }
 
-/// RFC 7622 3.2.1: a domain has one form in JIDs, whichever was written; RFC 5890: another one in certificates.
+/// RFC 7622 3.2.1: a domain has one form in JIDs, however it was written; RFC 5890: another one in
+/// certificates.
 #[test]
 fn a_domain_beyond_ascii_serves_clients_and_has_its_a_label_in_the_certificate() {
     for given in ["xn--mnchen-3ya.example", "M\u{fc}nchen.example"] {
         let folder = tempfile::tempdir().expect("a folder");
         let toml = folder.path().join("server.toml");
         fs::write(&toml, format!("domain = \"{given}\"\n")).expect("a file");
-        // The accounts are made by a command that has the same configuration.
+        // The accounts are created by a command with the same configuration.
         let data = folder.path().join("data");
         fs::create_dir(&data).expect("a folder");
         fs::copy(&toml, data.join("throng.toml")).expect("a file");

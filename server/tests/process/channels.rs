@@ -1,5 +1,5 @@
-//! `throng load channels` against `throng serve`, both as processes: every way to subscribe, both drivers at both ends, batches,
-//! and a server that is killed and comes back.
+//! `throng load channels` against `throng serve`, both as processes: every way to subscribe, both
+//! drivers at both ends, batches, and a server that is killed and restarted.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -9,25 +9,25 @@ use serde_json::Value;
 
 use crate::support::{Server, THRONG, good, read, throng};
 
-/// An address of this machine for HTTP, which a server has again after it was killed.
+/// A local address for HTTP that a killed server can use again.
 pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string()
 }
 
-/// What the server is started with; `i-know` because these servers let everybody register.
+/// The server's flags; `i-know` because these servers let everybody register.
 fn flags<'a>(http: &'a str, driver: &'a str) -> Vec<&'a str> {
     let open = ["--notify", "load.", "--notify-publish-open", "--notify-publications-per-second", "0"];
     [&["--i-know", "--http", http, "--driver", driver, "--notify-items-max", "150"][..], &open].concat()
 }
 
-/// A result without its seconds, so that a test that fails can be read.
+/// A result without its series of seconds, so that the output of a failing test is readable.
 fn result(text: &str) -> Value {
     let mut result: Value = serde_json::from_str(text).expect("a result");
     result["seconds"].take();
     result
 }
 
-/// Everything came that was published, to each as often as it has subscribed.
+/// Every publication arrived, at each subscriber once per subscription.
 fn all_came(result: &Value, subscriptions_per_channel: u64) {
     let count = |path: &str| result.pointer(path).and_then(Value::as_u64).expect("a count");
     assert_eq!((&result["good"], count("/deliveries/gaps")), (&true.into(), 0), "{result}");
@@ -62,7 +62,8 @@ fn every_way_gets_every_item_once_and_in_order_on_both_drivers() {
                 good(&output);
                 result(&String::from_utf8_lossy(&output.stdout))
             };
-            // 60 subscribers of two of the four channels each, of which some are cut off now and then.
+            // 60 subscribers of two of the four channels each, some of which are disconnected from
+            // time to time.
             let mixed =
                 ["--subscribers", "60", "--by", "events,websocket,poll", "--channels-each", "2", "--threads", "2"];
             let mixed =
@@ -72,7 +73,7 @@ fn every_way_gets_every_item_once_and_in_order_on_both_drivers() {
             assert_eq!(result["server"]["pid"], server.child.id());
             assert!(result["connections"]["connects"].as_u64() > Some(62 + 10), "some were cut off: {result}");
             assert_eq!(result["errors"], serde_json::json!({}), "{result}");
-            // In batches; nobody falls so far behind that items are gone.
+            // In batches; no subscriber falls so far behind that items are dropped.
             for by in ["events", "websocket", "poll"] {
                 let further = ["--subscribers", "8", "--by", by, "--publishers", "4", "--rate", "200", "--batch", "4"];
                 all_came(&run(&further), 2);
@@ -81,7 +82,8 @@ fn every_way_gets_every_item_once_and_in_order_on_both_drivers() {
     }
 }
 
-/// What was confirmed is there after `kill -9`, what was not is repeated with its key, and subscribers continue at their places.
+/// Confirmed items survive `kill -9`, unconfirmed ones are repeated with their keys, and
+/// subscribers continue from their positions.
 #[test]
 fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
     let http = free_address();

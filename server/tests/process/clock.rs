@@ -1,6 +1,7 @@
-//! A wall clock that is wrong destroys nothing: a real server starts 31 days ahead, and its clock is set right later.
+//! A wrong wall clock destroys nothing: a real server starts 31 days ahead, and its clock is
+//! corrected later.
 //!
-//! The clock is planted (`throng::plant`), which only builds with debug assertions know.
+//! The fault is planted (`throng::plant`), in builds with debug assertions only.
 #![cfg(debug_assertions)]
 
 use std::io::{Read as _, Write as _};
@@ -12,10 +13,10 @@ use serde_json::Value;
 
 use crate::support::{Client, PASSWORD, THRONG, good, has_uring, read, until};
 
-/// Longer than files are kept.
+/// Longer than the lifetime of files.
 const AHEAD_S: &str = "2678400";
 
-/// A server's process over a folder that outlives it. Ended when dropped.
+/// A server's process on a folder that outlives it. Killed when dropped.
 struct Process {
     child: Child,
     folder: PathBuf,
@@ -28,7 +29,7 @@ impl Drop for Process {
     }
 }
 
-/// Sets the wall clock of processes over this folder ahead by so many seconds.
+/// Sets the wall clock of processes on this folder ahead by this many seconds.
 fn set_clock(folder: &Path, ahead_s: &str) {
     let (file, unfinished) = (folder.join("wall"), folder.join("wall.unfinished"));
     std::fs::write(&unfinished, ahead_s).expect("written");
@@ -69,7 +70,7 @@ impl Process {
         command.output().expect("throng runs")
     }
 
-    /// The address that the log names on the line with these words.
+    /// The address in the log line with these words.
     fn address(&self, words: &str) -> String {
         let log = self.log();
         let line = log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words} in {log}"));
@@ -77,7 +78,7 @@ impl Process {
         rest.split_whitespace().next().expect("an address").to_owned()
     }
 
-    /// What is answered to a request, head and all.
+    /// The whole response to a request, including its head.
     fn asked(&self, address: &str, request: &str) -> String {
         let mut stream = TcpStream::connect(address).expect("a connection");
         write!(stream, "{request}").expect("sent");
@@ -86,7 +87,7 @@ impl Process {
         answer
     }
 
-    /// What the operator's HTTP answers.
+    /// The response of the operator's HTTP interface.
     fn get(&self, path: &str) -> Value {
         let token = read(&self.folder.join("data/http.token"));
         let head = format!("Host: localhost\r\nAuthorization: Bearer {}\r\nConnection: close", token.trim());
@@ -96,7 +97,8 @@ impl Process {
         serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
-    /// Uploads a file; its path at the server. Files are taken once all that are there have been looked at.
+    /// Uploads a file; returns its path at the server. Uploads are accepted once all existing files
+    /// have been scanned.
     fn upload(&self) -> String {
         let streams = self.log().lines().find(|line| line.ends_with("STARTTLS")).expect("an address").to_owned();
         let streams = streams.split_whitespace().next().expect("an address");
@@ -128,7 +130,7 @@ impl Process {
         )
     }
 
-    /// The file of an upload on the disk.
+    /// Whether the uploaded file is on the disk.
     fn has(&self, path: &str) -> bool {
         let id = path.trim_start_matches('/').split('/').next().expect("an id");
         self.folder.join("data/upload").join(&id[..2]).join(id).exists()
@@ -144,7 +146,7 @@ impl Process {
         !self.status()["clock"].is_null()
     }
 
-    /// Milliseconds from the last time that the dashboard shows to now, by the server's clock.
+    /// Milliseconds between the last time shown in the dashboard and now, by the server's clock.
     fn shown_ago_ms(&self) -> i64 {
         let series = self.get("/api/series?pick=cpu.user");
         let last = series["times"].as_array().and_then(|times| times.last()).and_then(Value::as_i64);
@@ -152,7 +154,7 @@ impl Process {
     }
 }
 
-/// The drivers that this machine has.
+/// The drivers available on this machine.
 fn drivers() -> Vec<&'static str> {
     if has_uring() { vec!["uring", "epoll"] } else { vec!["epoll"] }
 }
@@ -168,7 +170,7 @@ fn a_server_that_starts_31_days_ahead_loses_no_file_and_goes_on_when_its_clock_i
         assert!(!process.is_in_doubt(), "{}", process.log());
         process.stop();
 
-        // The whole folder is looked at before a file is taken.
+        // The whole folder is scanned before a file is accepted.
         set_clock(folder.path(), AHEAD_S);
         let process = Process::start(folder.path(), driver);
         let second = process.upload();
@@ -183,7 +185,7 @@ fn a_server_that_starts_31_days_ahead_loses_no_file_and_goes_on_when_its_clock_i
         assert!(said.contains("throng ctl clock confirm"), "{said}");
         until("seconds that are shown", || process.shown_ago_ms() < 5_000);
 
-        // It is set right: the doubt is over, and the dashboard goes on.
+        // The clock is corrected: it is no longer in doubt, and the dashboard continues.
         set_clock(folder.path(), "0");
         until("a clock that is believed", || !process.is_in_doubt());
         assert!(process.log().contains("near what was expected again"), "{}", process.log());
@@ -193,7 +195,7 @@ fn a_server_that_starts_31_days_ahead_loses_no_file_and_goes_on_when_its_clock_i
         let output = process.command(&["ctl", "clock", "confirm"]);
         assert!(!output.status.success(), "there is nothing to confirm: {output:?}");
 
-        // It jumps while the server runs, and the operator says that this is right: then what is old goes.
+        // It jumps while the server runs, and the operator confirms it: then old data expires.
         set_clock(folder.path(), AHEAD_S);
         until("a clock in doubt", || process.is_in_doubt());
         good(&process.command(&["ctl", "clock", "confirm"]));

@@ -1,5 +1,6 @@
-//! What the running server knows of itself, on both drivers: why streams ended, what came by kind, what the store did, where time
-//! and memory went; by its control socket, by `/metrics` and by what it recorded (docs/recorder.md).
+//! The running server's figures about itself, on both drivers: reasons of ended streams, stanzas by
+//! kind, store operations, the use of time and memory; by its control socket, `/metrics` and the
+//! recording (docs/recorder.md).
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -31,7 +32,7 @@ impl Server {
         counters.iter().map(|(name, value)| (name.clone(), value.as_u64().expect("a number"))).collect()
     }
 
-    /// Waits until a counter stands there, and returns all.
+    /// Waits until a counter has this value, and returns all counters.
     fn until(&self, name: &str, value: u64) -> BTreeMap<String, u64> {
         let end = Instant::now() + LONG;
         loop {
@@ -71,7 +72,7 @@ fn ends_and_stanzas_are_counted(driver: &str) {
     let counters = host.until("stanzas_in", 7);
     assert_eq!(["messages_in", "presences_in", "iqs_in"].map(|name| counters[name]), [5, 1, 1]);
 
-    // One that goes without a word: the kernel resets the connection.
+    // One that disconnects without closing its stream: the kernel resets the connection.
     let resets = clients.pop().expect("seven");
     socket2::SockRef::from(&resets.socket).set_linger(Some(Duration::ZERO)).expect("it lingers not");
     drop(resets);
@@ -103,7 +104,7 @@ fn time_store_and_memory_are_recorded(driver: &str) {
     let mut sender = host.client(&name(0), "r");
     let to = format!("{}@localhost", name(1));
     let end = Instant::now() + LONG;
-    // Something to do for some seconds, of which the recorder takes samples.
+    // Some seconds of work, of which the recorder takes samples.
     let seconds = loop {
         sender.send(&format!("<message to='{to}' type='chat'><body>{}</body></message>", "x".repeat(500)));
         sender.ask("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
@@ -132,7 +133,7 @@ fn time_store_and_memory_are_recorded(driver: &str) {
         );
     }
     let last = busy.last().expect("three");
-    // By the kernel's account and by the thread's own: it cannot sleep while it runs.
+    // According to the kernel and to the thread itself: it cannot sleep while it runs.
     for shard in ["0", "1"] {
         let (own, kernel) = (&last["shard"][shard], &last["thread"][&format!("shard-{shard}")]);
         let [sleep, cpu, usr, sys] =

@@ -1,5 +1,5 @@
-//! `throng doctor` against this machine, badly prepared in a name space of its own, and the proxies' configurations that it
-//! writes against the proxies themselves.
+//! `throng doctor` against this machine, misconfigured in a namespace of its own, and the proxy
+//! configurations that it writes against the real proxies.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::support::{Client, LONG, Server, THRONG, good, read, throng, until};
 
-/// Runs a script of the shell in a network name space of its own, whose limits it may spoil. None where that is not allowed.
+/// Runs a shell script in a network namespace of its own, whose limits it may change. `None` where
+/// that is not permitted.
 fn apart(script: &str) -> Option<Output> {
     let may = Command::new("unshare").args(["-n", "true"]).output().is_ok_and(|done| done.status.success());
     if !may {
@@ -29,7 +30,7 @@ fn state<'a>(findings: &'a [Value], name: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("{name} is not among {findings:#?}"))["state"].as_str().expect("a word")
 }
 
-/// What a script sets in the name space, and the finding that it spoils.
+/// A setting in the namespace, and the finding that it causes.
 const SPOILED: &[(&str, &str, &str)] = &[
     ("net.core.somaxconn", "128", "listen backlog"),
     ("net.ipv4.tcp_max_syn_backlog", "64", "SYN backlog"),
@@ -54,7 +55,8 @@ fn each_fault_of_a_badly_prepared_host_is_named() {
 
 #[test]
 fn what_is_applied_is_good_afterwards_and_can_be_undone() {
-    // The name space has files of its own for these; those of the whole host are not touched by a plan that is this small.
+    // The namespace has these files of its own; a plan this small does not change those of the
+    // host.
     let script = format!(
         "sysctl -qw net.core.somaxconn=128 && {THRONG} doctor -n 1000 --driver epoll --apply --json; sysctl -n net.core.somaxconn"
     );
@@ -82,12 +84,13 @@ fn the_text_says_what_to_do() {
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
 }
 
-/// A proxy, ended when dropped.
+/// A proxy, killed when dropped.
 struct Proxy(Child);
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // SIGQUIT, so that nginx ends its workers as well; it is gone when it has been waited for.
+        // SIGQUIT, so that nginx ends its workers as well; it has exited once it has been waited
+        // for.
         let _ = Command::new("kill").args(["-QUIT", &self.0.id().to_string()]).status();
         let end = Instant::now() + Duration::from_secs(5);
         while Instant::now() < end && matches!(self.0.try_wait(), Ok(None)) {
@@ -103,7 +106,7 @@ fn free_port(host: &str) -> String {
     bound.local_addr().expect("an address").to_string()
 }
 
-/// Whether this machine has an IPv6 loopback.
+/// Whether this machine has an IPv6 loopback address.
 fn has_ipv6() -> bool {
     let has = std::net::TcpListener::bind("[::1]:0").is_ok();
     if !has {
@@ -134,8 +137,8 @@ fn caddy(file: &Path) -> Command {
     command
 }
 
-/// A server, with a listener of this option, behind a proxy whose configuration the doctor has written, both at `host`. None where
-/// the proxy is not installed.
+/// A server with a listener of this option behind a proxy configured by the doctor, both at `host`.
+/// `None` where the proxy is not installed.
 fn behind(
     program: &str,
     start: impl Fn(&Path) -> Command,
@@ -157,7 +160,7 @@ fn behind(
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(told.contains("found good by the program itself"), "{told}");
     let log = std::fs::File::create(server.data.path().join("proxy")).expect("a file");
-    // As written, but for the file that names its process: another one may run on this machine.
+    // As written, except for the PID file: another nginx may run on this machine.
     let text = read(&file).replace("/run/nginx-throng.pid", server.data.path().join("pid").to_str().expect("a path"));
     std::fs::write(&file, text).expect("it can be written");
     let child = start(&file).stdout(Stdio::null()).stderr(log).stdin(Stdio::null()).spawn().expect("the proxy starts");
@@ -170,7 +173,7 @@ fn behind(
     Some((server, proxy, listen))
 }
 
-/// The server's sessions, as soon as there are so many.
+/// The server's sessions, once there are this many.
 fn sessions(server: &Server, count: usize) -> Vec<Value> {
     let end = Instant::now() + LONG;
     loop {
@@ -185,8 +188,8 @@ fn sessions(server: &Server, count: usize) -> Vec<Value> {
     }
 }
 
-/// Sessions through a proxy stay for longer than the minute after which proxies usually give up who is silent; messages go
-/// through; and the server knows the clients' own addresses.
+/// Sessions through a proxy outlast the minute after which proxies usually close silent
+/// connections; messages pass; and the server knows the clients' own addresses.
 fn is_carried(server: &Server, listen: &str) {
     let out = server.data.path().join("front.json");
     let load = Command::new(THRONG)
@@ -232,7 +235,7 @@ fn haproxy_carries_what_the_doctor_has_written_for_it() {
     is_carried(&server, &listen);
 }
 
-/// Direct TLS, which ends in the server, over IPv6 on both sides of the proxy.
+/// Direct TLS, terminated by the server, over IPv6 on both sides of the proxy.
 fn carries_tls_over_ipv6(program: &str, start: impl Fn(&Path) -> Command) {
     if !has_ipv6() {
         return;
@@ -263,7 +266,8 @@ fn haproxy_carries_tls_over_ipv6() {
     carries_tls_over_ipv6("haproxy", haproxy);
 }
 
-/// What a proxy says of a client counts, of either family, whatever family the proxy itself comes by.
+/// The address that a proxy reports for a client counts, of either family, whatever family the
+/// proxy itself uses.
 #[test]
 fn clients_of_both_families_are_known_by_what_the_proxy_says() {
     let to = free_port("127.0.0.1");
@@ -291,13 +295,14 @@ fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
     assert_eq!(client.rest(), "");
 }
 
-/// The paths of the server's table; what ends with a slash has more below it. A build for tests has one more.
+/// The paths of the server's table; one with a trailing slash includes those below it. A test build
+/// has one more.
 fn paths() -> Vec<String> {
     let rows = throng_engine::web::table::TABLE.iter().filter(|row| row.path != "/echo");
     rows.map(|row| if row.path.ends_with('/') { format!("{}x", row.path) } else { row.path.to_owned() }).collect()
 }
 
-/// What curl says with these arguments; a request is to have an answer within its time.
+/// The output of curl with these arguments; a request must be answered within its time.
 fn curl(arguments: &[&str]) -> String {
     let common = ["--silent", "--show-error", "--insecure", "--max-time", "20"];
     let done = Command::new("curl").args(common).args(arguments).stdin(Stdio::null()).output().expect("curl runs");
@@ -305,8 +310,9 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Every path that the server answers at passes each proxy that the doctor writes a configuration for. The server says for each of
-/// them what is done there (RFC 9110 9.3.7, OPTIONS); a proxy that does not pass it answers 404 itself.
+/// Every path that the server serves passes each proxy for which the doctor writes a configuration.
+/// For each path the server reports its methods (RFC 9110 9.3.7, OPTIONS); a proxy that does not
+/// pass it answers 404 itself.
 #[test]
 fn every_path_of_the_table_passes_each_front() {
     let web = free_port("127.0.0.1");
@@ -332,7 +338,8 @@ fn every_path_of_the_table_passes_each_front() {
             ["-n", "1000", "--workers", "2", "--domain", "localhost", "--listen-web", &listen, "--to-web", &web];
         let files: Vec<&str> = files.iter().map(String::as_str).chain(["--out", &file]).collect();
         good(&throng(&[&["doctor", "front", program], &flags[..], &files[..]].concat()));
-        // As written, but for what there is once on a machine: nginx's file with its process, Caddy's port for its operator.
+        // As written, except for things that exist once per machine: nginx's PID file, Caddy's
+        // administration port.
         let text = read(Path::new(&file)).replace("/run/nginx-throng.pid", &at("pid"));
         std::fs::write(&file, text.replace("{\n\tservers", "{\n\tadmin off\n\tservers")).expect("it can be written");
         let log = std::fs::File::create(at("proxy")).expect("a file");
@@ -362,7 +369,7 @@ fn every_path_of_the_table_passes_each_front() {
     }
 }
 
-/// The same without the programs: each path is named in what is written for each of them.
+/// The same without the programs: each configuration names each path.
 #[test]
 fn every_path_of_the_table_is_in_each_configuration() {
     for program in ["nginx", "haproxy", "caddy"] {

@@ -1,5 +1,5 @@
-//! `throng load` through a proxy that plants faults: the result has to name each kind in its own field, as often as it was
-//! planted, and the exit code has to say so.
+//! `throng load` through a proxy that plants faults: the result must report each kind in its own
+//! field, with the planted count, and the exit code must reflect it.
 
 use serde_json::Value;
 use throng_faulty::{Counts, Fault, Proxy};
@@ -9,18 +9,19 @@ use crate::support::{Server, read, throng};
 const MESSAGES: u64 = 10_000;
 const EVERY: u64 = 1_000;
 
-/// Fields of the result in which a fault could stand.
+/// Fields of the result that report faults.
 const FIELDS: [&str; 7] = ["lost", "duplicates", "reordered", "corrupted", "late", "unknown", "foreign"];
 
-/// Runs a load of ten thousand messages through a proxy with this fault. Returns its result and what the proxy counted.
+/// Runs a load of ten thousand messages through a proxy with this fault. Returns its result and the
+/// proxy's counts.
 fn load(server: &Server, fault: Fault, flags: &[&str]) -> (Value, Proxy) {
     let to = server.plain.parse().expect("an address");
     let proxy = Proxy::start(([127, 0, 0, 1], 0).into(), to, fault, EVERY).expect("a proxy");
     let (address, out) = (proxy.address.to_string(), server.data.path().join("faults.json"));
     let most = MESSAGES.to_string();
     let common = ["load", "--quiet", "--to", &address, "--sessions", "50", "--pairs", "20", "--messages-max", &most];
-    // A machine whose disk or cores stand still for seconds must not add to what is planted. What never comes is waited for to
-    // the end of the drain.
+    // A machine whose disk or cores stall for seconds must not add to the planted faults. Lost
+    // messages are awaited until the end of the drain.
     let (late_ms, drain_s) = match fault {
         Fault::Delay(_) => ("8000", "60"),
         Fault::Drop | Fault::Corrupt | Fault::Cut => ("30000", "10"),
@@ -48,7 +49,8 @@ fn planted(counts: &Counts, fault: Fault) -> Vec<(&'static str, u64)> {
     }
 }
 
-/// What the result says is what was planted, field by field, and both sides have counted the same messages.
+/// The result equals the planted faults, field by field, and both sides have counted the same
+/// messages.
 fn says_exactly(result: &Value, counts: &Counts, fault: Fault) {
     for field in FIELDS {
         let wanted = planted(counts, fault).iter().find(|(name, _)| *name == field).map_or(0, |(_, count)| *count);
@@ -63,7 +65,7 @@ fn says_exactly(result: &Value, counts: &Counts, fault: Fault) {
     assert_eq!(messages["received"], MESSAGES - missing, "{fault:?}: {result}");
     assert_eq!((counts.sent(), counts.came()), (MESSAGES, MESSAGES), "{fault:?}");
     assert_eq!((&result["sessions"]["broken"], &result["errors"]), (&0.into(), &serde_json::json!({})), "{result}");
-    // A message that none has followed cannot be swapped with it.
+    // The last message cannot be swapped with a later one.
     let chosen = MESSAGES / EVERY;
     let least = if fault == Fault::Swap { chosen / 2 } else { chosen };
     let most = if fault == Fault::Nothing { 0 } else { chosen };

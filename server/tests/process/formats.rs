@@ -1,13 +1,15 @@
-//! Stores of each format that was released, kept under `tests/data` as they were written, get to this program's and are whole.
+//! Stores of each released format, kept under `tests/data` as they were written, are converted to
+//! this program's format and are intact.
 //!
-//! **Whoever makes a new format** (`disk/format.rs`) keeps the folders of those before as they are. Their listings say what the rows
-//! have to be after the change: where that differs, they are written anew, and looked at line by line. The folder of the
-//! new format is made, where there is none yet, by
+//! **Whoever introduces a format** (`disk/format.rs`) keeps the folders of earlier ones unchanged.
+//! Their listings show the rows required after the conversion: where these differ, regenerate the
+//! listings and review them line by line. The folder of the new format is created, if there is none
+//! yet, by
 //!
 //!     UPDATE_REFERENCE=1 cargo test -p throng --test process formats
 //!
-//! A new format is due whenever the rows that this program writes are not those of the folder that is kept of its format: another test
-//! writes a row of each kind and compares.
+//! A new format is due whenever the rows that this program writes differ from those in the folder
+//! kept for its format: another test writes a row of each kind and compares.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::{Client, Host, PASSWORD, read};
 
-/// The formats that were released.
+/// The released formats.
 const KEPT: [u32; 4] = [5, 6, 7, 8];
 
 const ROMEO: &str = "romeo@localhost";
@@ -55,10 +57,10 @@ const NAMESAKE: &str = "romeo@verona.example";
 /// A node of the service, which is an actor.
 const NEWS: &str = "pubsub.localhost/news";
 
-/// When all this was, seconds since the Unix epoch.
+/// The time of all events, seconds since the Unix epoch.
 const THEN_S: u64 = 1_600_000_000;
 
-/// Values longer than this are listed by their length and a checksum.
+/// Longer values are listed by their length and a checksum.
 const VALUE_BYTES_MAX: usize = 400;
 
 fn kept(format: u32) -> (PathBuf, PathBuf) {
@@ -66,7 +68,7 @@ fn kept(format: u32) -> (PathBuf, PathBuf) {
     (data.join(format!("format-{format}")), data.join(format!("format-{format}.txt")))
 }
 
-/// All rows, a line each.
+/// All rows, one per line.
 fn listing(engine: &dyn Engine) -> String {
     let mut out = String::new();
     engine
@@ -92,7 +94,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Takes the lock of a test's own folder. Another test may just have forked a process, which holds the one before until it executes.
+/// Takes the lock of a test's own folder. Another test may just have forked a process, which holds
+/// an earlier lock until it executes.
 fn lock(folder: &Path) -> FolderLock {
     let mut tries = 100;
     loop {
@@ -128,8 +131,9 @@ fn a_kept_store_of_each_format_becomes_one_of_this_program_with_all_its_rows() {
     }
 }
 
-/// As programs between the formats 5 and 6 have left it: rows that format 5 did not have at first, in a store that says 5. It may also say
-/// this program's outside, if the change was cut off before its last commit.
+/// As left by programs between the formats 5 and 6: rows that format 5 did not have at first, in a
+/// store of format 5. Its files may also be marked with this program's format, if the conversion
+/// was interrupted before its last commit.
 #[test]
 fn a_store_of_format_5_that_has_rows_of_format_6_keeps_them() {
     for mark in [5, FORMAT_VERSION] {
@@ -155,8 +159,8 @@ fn a_store_of_format_5_that_has_rows_of_format_6_keeps_them() {
     }
 }
 
-/// What rows mean has changed without a new format, or a kind of row has come: programs of this format take such a store for theirs.
-/// What is to be done is said above.
+/// The meaning of rows has changed without a new format, or a kind of row was added: programs of
+/// this format would misread such a store. What to do is described above.
 #[test]
 fn the_kept_store_of_this_format_has_all_rows_that_this_program_writes_and_no_others() {
     let (data, found) = filled();
@@ -190,7 +194,8 @@ fn filled() -> (tempfile::TempDir, String) {
     (data, found)
 }
 
-/// What the rows mean is what it was: they can be decoded, and users log in and find what waited for them.
+/// The meaning of the rows is unchanged: they can be decoded, and users log in and receive their
+/// waiting messages.
 fn is_sound_and_served(data: tempfile::TempDir, format: u32) {
     let mut host = Host::on(data);
     assert!(host.good(&["store", "check"]).ends_with("check: good\n"));
@@ -230,7 +235,7 @@ fn fill(engine: &dyn Engine) {
     let message = |from: &str, to: &str, word: &str| {
         format!("<message from='{from}/r' to='{to}' id='{word}' type='chat'><body>{word}</body></message>")
     };
-    // What Romeo has said to Juliet: in her archive, and in his. One behind the other they share a row.
+    // Romeo's messages to Juliet, in her archive and in his. Consecutive ones share a row.
     let words = ["first", "second", "third", "fourth", "fifth"];
     let said = |batch: &mut Batch, numbers: std::ops::RangeInclusive<u64>, waits: bool| {
         for (user, peer, incoming) in [(JULIET, "romeo@localhost/r", true), (ROMEO, JULIET, false)] {
@@ -285,7 +290,7 @@ fn fill(engine: &dyn Engine) {
         private::put_last(batch, ROMEO, LastLogout { at_us: 1_600_000_000_000_000, status: "gone to Mantua" });
         (1..=3).for_each(|number| said(batch, number..=number, false));
     });
-    // These are in tables; what follows is in the journal alone.
+    // These are in tables; later rows are in the journal only.
     engine.compact().expect("there is room");
     commit(&|batch| {
         said(batch, 4..=5, true);
@@ -305,13 +310,13 @@ fn fill(engine: &dyn Engine) {
         Cursor { number: 3, count: 3, bytes: 400 }.put(batch, JULIET);
         Cursor { number: 5, count: 0, bytes: 0 }.put(batch, ROMEO);
     });
-    // Of the first entries some go, also out of the tables.
+    // Some of the first entries are removed, also from the tables.
     commit(&|batch| batch.delete_range(Table::Archive, JULIET.as_bytes(), &[0; 8], &2_u64.to_be_bytes()));
     commit(&|batch| private::delete(batch, ROMEO, b"never there"));
     commit(&fill_since_6);
 }
 
-/// Rows of the kinds that are known since format 6.
+/// Rows of the kinds added in format 6.
 fn fill_since_6(batch: &mut Batch) {
     batch.put(Table::Meta, b"", b"upload-key", &[&[8; 32]]);
     let announced = Announcement {
@@ -335,7 +340,7 @@ fn fill_since_6(batch: &mut Batch) {
     fill_invitations(batch);
 }
 
-/// What the server notes of accounts beside their rosters.
+/// The server's records of accounts besides their rosters.
 fn fill_records(batch: &mut Batch) {
     let nobody = "tybalt@localhost";
     assert!(blocking::put(batch, ROMEO, vec![nobody.into()]));
@@ -345,7 +350,8 @@ fn fill_records(batch: &mut Batch) {
         batch.put(Table::Private, account.as_bytes(), &private::own_key(name), row);
     };
     own(JULIET, "bookmarks", &[&[1]]);
-    // Where the roster decides: one contact, who is always archived, and who never is.
+    // Where the roster decides: one contact, one JID that is always archived, and one that never
+    // is.
     own(
         JULIET,
         "mam",
@@ -383,14 +389,14 @@ fn fill_records(batch: &mut Batch) {
     retraction.put(batch, JULIET, &Retracted::of(true, ROMEO, "third"));
 }
 
-/// A directory without nodes, after so many publications.
+/// A directory without nodes, after this many publications.
 fn directory(last: u64) -> Directory {
     let mut directory = Directory::default();
     directory.last = last;
     directory
 }
 
-/// Nodes of accounts and of a service, in each form that a directory has.
+/// Nodes of accounts and of a service, in each form of a directory.
 fn fill_nodes(batch: &mut Batch) {
     let mut tunes = directory(9);
     let item = Item { at_us: THEN_S * 1_000_000, id: "lute", payload: b"<tune xmlns='urn:x'/>" };
@@ -436,7 +442,7 @@ fn fill_nodes(batch: &mut Batch) {
     fill_pages(batch);
 }
 
-/// Pages that are told of news while they are closed: one by each right, of two addresses.
+/// Registrations for Web Push about news: one per kind of permission, from two addresses.
 fn fill_pages(batch: &mut Batch) {
     let (v4, v6): ([u8; 4], [u8; 8]) = ([192, 0, 2, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 1]);
     let named = By::Token([6; 32], Some("balcony".into()));
@@ -459,13 +465,14 @@ fn fill_pages(batch: &mut Batch) {
     fill_floors(batch);
 }
 
-/// Numbers of nodes that are not given out again: one in the partition of news was deleted, and the store was restored.
+/// Node numbers that are not reused: a node in the partition of news was deleted, and the store was
+/// restored.
 fn fill_floors(batch: &mut Batch) {
     Floor { made: 58, all: 0 }.put(batch, Scope::of(NEWS));
     Floor::default().raised(THEN_S).put(batch, Scope::Store);
 }
 
-/// A session that could have been resumed, and entries that speak of it.
+/// A session that could have been resumed, and entries that refer to it.
 fn fill_sessions(batch: &mut Batch) {
     let key = sessions::Key::of(&[5; 16]);
     let kept = Kept {
@@ -508,7 +515,8 @@ fn fill_sessions(batch: &mut Batch) {
     Apart { holder: Holder::of_tag(key.tag()), entry }.put(batch, ROMEO, 10);
 }
 
-/// An invitation with a use that has begun, one that has ended, an account that waits for approval, and a report.
+/// An invitation with a use in progress, an expired one, an account that waits for approval, and a
+/// report.
 fn fill_invitations(batch: &mut Batch) {
     let claim = Claim { account: "paris@localhost".into(), incarnation: Incarnation::drawn(80), life: 9, at_s: THEN_S };
     let invitation = Invitation {
@@ -537,7 +545,7 @@ fn fill_invitations(batch: &mut Batch) {
     report.put(batch, "localhost", ReportKey { at_s: THEN_S, id: ReportId(5) }, ROMEO);
 }
 
-/// Makes the folder of this program's format, and its listing.
+/// Creates the folder of this program's format, and its listing.
 fn keep_this_format() {
     let (folder, list) = kept(FORMAT_VERSION);
     let (data, found) = filled();

@@ -1,4 +1,5 @@
-//! `throng invite` and `throng user pending`, on a store at rest and on a running server, to the client that comes in by them.
+//! `throng invite` and `throng user pending`, on a store without a server and on a running server,
+//! including the client that registers.
 
 use serde_json::Value;
 
@@ -38,7 +39,8 @@ fn register(client: &mut Client, user: &str) -> String {
     )
 }
 
-/// XEP-0445 4 end to end: an invitation of a running server, used, seen as used also after `kill -9`.
+/// XEP-0445 4 end to end: an invitation from a running server is used, and still counts as used
+/// after `kill -9`.
 #[test]
 fn an_invitation_of_a_running_server_lets_one_in_and_is_remembered() {
     let mut server = Server::start_with(&["--invitation-page", "https://localhost/i/#{token}"]);
@@ -67,8 +69,8 @@ fn an_invitation_of_a_running_server_lets_one_in_and_is_remembered() {
     check(&server);
 }
 
-/// XEP-0401 6.3, 6.4: who may invite to accounts cannot invite to the name of an administrator, of another inviter, or one that is taken for
-/// the operator's. An administrator can, and the operator.
+/// XEP-0401 6.3, 6.4: an inviter cannot invite to the name of an administrator, of another inviter,
+/// or a name that could pass for the operator's. An administrator can, and so can the operator.
 #[test]
 fn an_inviter_gives_no_name_away_that_has_rights() {
     const CREATE: &str = "urn:xmpp:invite#create-account";
@@ -104,7 +106,7 @@ fn opened(server: &Server) -> Client {
     client
 }
 
-/// The same commands on a store at rest: what they make, a server that is started then takes.
+/// The same commands on a store without a server: a server started later accepts the invitations.
 #[test]
 fn invitations_are_made_and_revoked_in_a_store_at_rest() {
     let folder = tempfile::tempdir().expect("a folder");

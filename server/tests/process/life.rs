@@ -1,7 +1,9 @@
-//! How a server's process ends, and what does not end it: panics in each kind of its threads, stops under a storm of connections,
-//! with a full disk and with a shard that hangs, logs that nobody reads.
+//! How a server's process ends, and what does not end it: panics in each kind of its threads, stops
+//! during a storm of connections, with a full disk and with a hanging shard, and logs that nobody
+//! reads.
 //!
-//! Faults are planted by `PLANTED_STALLS` (`throng::plant`), which only builds with debug assertions know.
+//! Faults are planted with `PLANTED_STALLS` (`throng::plant`), in builds with debug assertions
+//! only.
 #![cfg(debug_assertions)]
 
 use std::io::{Read as _, Write as _};
@@ -14,15 +16,16 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, PASSWORD, THRONG, has_uring, read, until};
 
-/// Longest wait for an end on a machine that has other things to do; ends that are never to come come not within it.
+/// Limit of the wait for an exit on a busy machine; exits that must not happen do not happen within
+/// it.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Times of a stop that is to be cut off.
+/// Time limits of a stop that is to be cut short.
 const HASTE: [&str; 4] = ["--shutdown-grace-seconds", "1", "--shutdown-hard-seconds", "2"];
-/// Times of one that is not.
+/// Time limits of a stop that is not.
 const GRACE: [&str; 4] = ["--shutdown-grace-seconds", "4", "--shutdown-hard-seconds", "50"];
 
-/// A server's process and its folder. Ended when dropped.
+/// A server's process and its folder. Killed when dropped.
 struct Life {
     child: Child,
     data: tempfile::TempDir,
@@ -35,7 +38,7 @@ impl Drop for Life {
     }
 }
 
-/// The drivers that this machine has.
+/// The drivers available on this machine.
 fn drivers() -> Vec<&'static str> {
     if has_uring() { vec!["uring", "epoll"] } else { vec!["epoll"] }
 }
@@ -57,7 +60,7 @@ impl Life {
         Life { child, data }
     }
 
-    /// Serves.
+    /// Waits until it serves.
     fn start(driver: &str, planted: &str, flags: &[&str]) -> Life {
         Life::start_in(tempfile::tempdir().expect("a folder"), driver, planted, flags)
     }
@@ -83,7 +86,7 @@ impl Life {
         self.log().lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Where clients connect to.
+    /// The address for clients.
     fn address(&self) -> String {
         let log = self.log();
         let line = log.lines().find(|line| line.ends_with("STARTTLS")).unwrap_or_else(|| panic!("no address in {log}"));
@@ -107,7 +110,7 @@ impl Life {
         assert!(sent.success());
     }
 
-    /// The exit code, once it has ended.
+    /// The exit code, once it has exited.
     fn end(&mut self) -> i32 {
         let mut code = None;
         until("the server's end", || {
@@ -118,7 +121,7 @@ impl Life {
         code.unwrap_or_else(|| panic!("it ended by a signal: {}", self.log()))
     }
 
-    /// What the operator's HTTP answers, head and all.
+    /// The whole response of the operator's HTTP interface, including its head.
     fn get(&self, path: &str) -> String {
         let log = self.log();
         let line = log.lines().find(|line| line.contains("the operator's HTTP is served")).expect("an address");
@@ -140,7 +143,7 @@ impl Life {
     }
 }
 
-/// Begins a login that needs a key derived.
+/// Starts a login that needs a key derivation.
 fn log_in(life: &Life) {
     let mut client = Client::connect(&life.address());
     client.ask(
@@ -155,10 +158,11 @@ fn add_account(life: &Life) {
     life.command(&["user", "add", "romeo", "--password", PASSWORD]);
 }
 
-/// What makes a thread come by the place where it is to panic.
+/// Makes a thread reach the place where it is to panic.
 type Provoke = fn(&Life);
 
-/// A panic in a thread that others rest on ends the process, with a last word that says which and where, and with the code for it.
+/// A panic in a thread on which others depend ends the process, with a last message that names
+/// thread and place, and with the corresponding exit code.
 #[test]
 fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
     let nothing: Provoke = |_| {};
@@ -180,9 +184,9 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
         ("log", "log", hang_up),
     ];
     for driver in drivers() {
-        // All at once: most of the time is waited.
+        // All at once: most of the time is spent waiting.
         let begun = kinds.map(|(place, thread, provoke)| {
-            // The table's threads come by only when they begin.
+            // The table's threads reach the place only when they start.
             let at_once = ["throng-flush", "throng-merge", "throng-free"].contains(&place);
             let planted = format!("panic={place}@{}s", if at_once { 0 } else { 2 });
             (
@@ -206,7 +210,7 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
             }
             assert_eq!(life.end(), 70, "{driver}, {place}: {}", life.log());
             let log = life.log();
-            // Other threads may still say something while the process ends.
+            // Other threads may still log something while the process exits.
             let last = log.lines().find(|line| line.contains("code 70")).unwrap_or_default();
             let said = [
                 format!("the thread {thread}"),
@@ -219,7 +223,7 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
     }
 }
 
-/// What breaks for one asker, or only looks, is said and survived.
+/// A panic that affects one request, or only an observer, is logged and survived.
 #[test]
 fn a_panic_that_concerns_one_asker_ends_only_that() {
     for (place, fails) in [
@@ -262,8 +266,8 @@ fn a_shard_whose_network_fails_ends_the_process() {
     }
 }
 
-/// Clients that come again and again, some as soon as their connection ends, some while it ends without closing it, until it is
-/// dropped.
+/// Clients that reconnect repeatedly, some as soon as their connection ends, some without closing
+/// it, until dropped.
 struct Storm {
     over: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -306,7 +310,8 @@ impl Drop for Storm {
     }
 }
 
-/// Romeo sends messages to Juliet, who is away, and asks after each (XEP-0198 4) until the stream ends; how many were confirmed.
+/// Romeo sends messages to Juliet, who is absent, and requests an acknowledgement after each
+/// (XEP-0198 4) until the stream ends; returns how many were confirmed.
 fn talk(address: &str, sent: Arc<AtomicBool>) -> usize {
     let mut romeo = Client::connect(address).log_in("romeo", PASSWORD, "r");
     romeo.ask("<enable xmlns='urn:xmpp:sm:3'/>", "<enabled");
@@ -328,7 +333,8 @@ fn talk(address: &str, sent: Arc<AtomicBool>) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// A stop comes to its end while clients come again as fast as they can, and what was confirmed until then is there afterwards.
+/// A stop completes while clients reconnect as fast as they can, and everything confirmed before is
+/// there afterwards.
 #[test]
 fn a_stop_under_a_storm_of_connections_is_graceful_and_loses_nothing_confirmed() {
     for driver in drivers() {
@@ -354,16 +360,16 @@ fn a_stop_under_a_storm_of_connections_is_graceful_and_loses_nothing_confirmed()
         let life = Life::start_in(data, driver, "", &[]);
         let mut juliet = Client::connect(&life.address()).log_in("juliet", PASSWORD, "r");
         juliet.send("<presence/>");
-        // The last that was confirmed has come; Romeo sent one at a time.
+        // The last confirmed message has arrived; Romeo sent one at a time.
         juliet.hear(&format!("<body>{}</body>", confirmed - 1));
     }
 }
 
-/// One peer that opens a socket every now and then holds no stop up.
+/// A peer that opens a socket now and then does not delay a stop.
 #[test]
 fn a_listener_is_closed_when_the_stop_begins() {
     for driver in drivers() {
-        // The disk holds the stop up.
+        // The disk delays the stop.
         let mut life =
             Life::start(driver, "stop-disk=6s@2s", &["--shutdown-grace-seconds", "1", "--shutdown-hard-seconds", "60"]);
         std::thread::sleep(Duration::from_secs(2));
@@ -379,7 +385,8 @@ fn a_listener_is_closed_when_the_stop_begins() {
     }
 }
 
-/// On a full disk a stop waits for it no longer than it may, and says so: by its code and its last line.
+/// On a full disk a stop waits for at most its time limit, and reports that: by its code and its
+/// last line.
 #[test]
 fn a_stop_on_a_full_disk_is_cut_off_in_time() {
     for driver in drivers() {
@@ -399,13 +406,13 @@ fn a_stop_on_a_full_disk_is_cut_off_in_time() {
             life.log()
         );
         assert!(began.elapsed() >= Duration::from_secs(3));
-        // What was acknowledged is there.
+        // Everything acknowledged is there.
         let users = life.command(&["user", "list"]);
         assert!(String::from_utf8_lossy(&users.stdout).contains("romeo"), "{users:?}");
     }
 }
 
-/// A shard that hangs holds the others up no longer than it may, and is named.
+/// A hanging shard delays the others for at most the time limit, and is named.
 #[test]
 fn a_stop_with_a_shard_that_hangs_is_cut_off_in_time() {
     for driver in drivers() {
@@ -417,7 +424,7 @@ fn a_stop_with_a_shard_that_hangs_is_cut_off_in_time() {
     }
 }
 
-/// A second signal ends it at once, and not by the code of a graceful stop.
+/// A second signal ends the process at once, and not with the code of a graceful stop.
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut life = Life::start("epoll", "sleep-shard=1:600s@1s", &["--shutdown-grace-seconds", "600"]);
@@ -429,7 +436,8 @@ fn a_second_signal_ends_it_at_once() {
     assert!(life.last_line().contains("second signal"), "{}", life.log());
 }
 
-/// A stop is heard behind any number of other wishes, also when the serving thread is held up by one of them.
+/// A stop is processed behind any number of other requests, also when one of them blocks the
+/// serving thread.
 #[test]
 fn a_stop_is_heard_behind_many_other_wishes() {
     let mut life = Life::start("epoll", "hold-lock=turning:5s@1s", &GRACE);
@@ -442,7 +450,7 @@ fn a_stop_is_heard_behind_many_other_wishes() {
     assert_eq!(life.end(), 0, "{}", life.log());
 }
 
-/// A pipe that takes nothing more until somebody reads.
+/// A pipe that is full until somebody reads.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).expect("a mode");
@@ -452,7 +460,7 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     (reader, writer)
 }
 
-/// A log that nobody reads any more stops nobody, and a panic behind it still ends the process.
+/// A log that nobody reads blocks nothing, and a panic after it still ends the process.
 #[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     for (planted, code) in [("", 0), ("panic=shard-0@4s", 70)] {
@@ -473,7 +481,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
     }
 }
 
-/// Neither a full disk under its log nor a reader that has gone ends a server.
+/// Neither a full disk under its log nor a closed reader ends a server.
 #[test]
 fn standard_streams_that_fail_end_nobody() {
     for closed in [false, true] {
@@ -497,7 +505,7 @@ fn standard_streams_that_fail_end_nobody() {
     }
 }
 
-/// A client that has opened its stream and is nobody yet.
+/// A client that has opened its stream and not authenticated.
 fn stranger(life: &Life) -> Client {
     let mut client = Client::connect(&life.address());
     client.ask(
@@ -507,8 +515,9 @@ fn stranger(life: &Life) -> Client {
     client
 }
 
-/// While the disk stands still nothing durable is promised, and nobody is silenced who is promised nothing: operators, logins that are
-/// refused, TLS, stream errors and closes (ARCHITECTURE.md, "Order of effects").
+/// While the disk stalls, nothing is promised as durable, and everything that is no promise still
+/// gets through: operators, refused logins, TLS, stream errors and closes (ARCHITECTURE.md, "Order
+/// of effects").
 #[test]
 fn a_disk_that_stands_still_silences_nobody() {
     for driver in drivers() {
@@ -518,7 +527,7 @@ fn a_disk_that_stands_still_silences_nobody() {
         let (mut romeo, mut juliet) = (log_in("romeo"), log_in("juliet"));
         juliet.ask("<enable xmlns='urn:xmpp:sm:3'/>", "<enabled");
         std::thread::sleep(Duration::from_secs(10));
-        // Both shards have something that is not durable.
+        // Both shards have writes that are not durable.
         for user in 0..16 {
             juliet.send(&format!("<message to='u{user}@localhost' type='chat'><body>hi</body></message>"));
         }
@@ -552,8 +561,9 @@ fn a_disk_that_stands_still_silences_nobody() {
     }
 }
 
-/// Who cannot be sent anything because the disk stands still, or because more waits for it than may, does not look like a peer that
-/// takes nothing (`send_timeout_seconds`): the session goes on when the disk does.
+/// A client to which nothing can be sent because the disk stalls, or because the limit of pending
+/// writes is reached, is not mistaken for a peer that takes nothing (`send_timeout_seconds`): the
+/// session continues when the disk does.
 #[test]
 fn a_disk_that_stands_still_ends_no_session() {
     for driver in drivers() {
@@ -578,7 +588,8 @@ fn a_disk_that_stands_still_ends_no_session() {
     }
 }
 
-/// Who takes what it is sent, however slowly, stays (`send_timeout_seconds`); who takes too little of it ends.
+/// A client that takes its output, however slowly, stays connected (`send_timeout_seconds`); one
+/// that takes too little is disconnected.
 #[test]
 fn a_slow_reader_stays_as_long_as_it_takes_enough() {
     const MESSAGES: usize = 30;
@@ -601,7 +612,8 @@ fn a_slow_reader_stays_as_long_as_it_takes_enough() {
             }
         }
         romeo.ask("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>", "</iq>");
-        // A step is heard of after 64 KiB at the latest: 96 KiB per second are enough, and 4 KiB are not.
+        // Progress is noticed after 64 KiB at the latest: 96 KiB per second are enough, and 4 KiB
+        // are not.
         let (mut piece, mut ended) = ([0; 24 << 10], None);
         for quarter in 0..40 {
             std::thread::sleep(Duration::from_millis(250));
@@ -616,7 +628,7 @@ fn a_slow_reader_stays_as_long_as_it_takes_enough() {
     }
 }
 
-/// The unit that is shipped is one that systemd takes.
+/// systemd accepts the shipped unit.
 #[test]
 fn the_unit_is_valid() {
     let unit = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../contrib/systemd/throng.service"))

@@ -1,4 +1,5 @@
-//! Limits on a running server: who is held, who is not, what they are told, and how an operator lets go.
+//! Limits on a running server: who is blocked, who is not, what clients are told, and how an
+//! operator releases them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,7 @@ fn answer(client: &mut Client, mechanism: &str, message: &str) -> String {
     client.hear(">")
 }
 
-/// Whether a login with the right password is let in; what it is told if not.
+/// Whether a login with the right password succeeds; the error if not.
 fn log_in(server: &Server, from: [u8; 4], user: &str) -> Result<(), String> {
     let mut client = Client::connect_from(from, &server.plain);
     let said = answer(&mut client, "PLAIN", &format!("\0{user}\0{PASSWORD}"));
@@ -36,8 +37,8 @@ fn release(server: &Server, whom: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// RFC 6120 6.4.4, 6.5.11, 13.9.4: logins that one address begins and does not finish hold that address, which is told until
-/// when; the operator sees it and lets go. The account is open to all others.
+/// RFC 6120 6.4.4, 6.5.11, 13.9.4: unfinished logins from one address block that address, and the
+/// error says until when; the operator sees it and releases it. The account is open to all others.
 #[test]
 fn half_open_logins_hold_their_own_address_until_the_operator_lets_go() {
     let server = Server::start_with(&[]);
@@ -62,7 +63,7 @@ fn half_open_logins_hold_their_own_address_until_the_operator_lets_go() {
     assert_eq!(release(&server, &["127.0.0.66"]), "1 let go\n");
     assert_eq!(list(&server), serde_json::json!([]));
     assert_eq!(log_in(&server, attacker, "romeo"), Ok(()));
-    // By the account, and all at once.
+    // By account, and all at once.
     for whom in [&["--account", "romeo@localhost"][..], &["--all"]] {
         for _ in 0..30 {
             let mut client = Client::connect_from(attacker, &server.plain);
@@ -75,7 +76,7 @@ fn half_open_logins_hold_their_own_address_until_the_operator_lets_go() {
     }
 }
 
-/// XEP-0077 6: a raised limit lets go of those it held, who were told which limit it was.
+/// XEP-0077 6: raising a limit releases those it blocked, whose errors named the limit.
 #[test]
 fn a_raised_limit_on_registrations_lets_go_of_those_it_held() {
     let server = Server::start_with(&[]);
@@ -99,7 +100,8 @@ fn a_raised_limit_on_registrations_lets_go_of_those_it_held() {
     assert!(!refused(&register("three")));
 }
 
-/// RFC 6120 7.6.2.1, 8.3.2: a limit that remembers nothing names itself to who is refused, and the operator sees who it was.
+/// RFC 6120 7.6.2.1, 8.3.2: the error of a limit without memory names it, and the operator sees who
+/// was refused.
 #[test]
 fn a_refusal_by_what_is_full_names_the_limit_and_is_listed() {
     let server = Server::start_with(&["--sessions-per-user-max", "1"]);
@@ -116,7 +118,8 @@ fn a_refusal_by_what_is_full_names_the_limit_and_is_listed() {
     assert!(row["until_s"].is_null());
 }
 
-/// What happens to accounts and what operators do is in the log, one event a line, in the form that docs/log.md describes.
+/// Account events and operators' actions are in the log, one event per line, in the form that
+/// docs/log.md describes.
 #[test]
 fn what_happened_is_in_the_log() {
     let server = Server::start_with(&["--log-level", "debug"]);
@@ -158,7 +161,8 @@ fn what_happened_is_in_the_log() {
     assert!(server.log().lines().all(|line| !line.trim_start().starts_with("INFO forged")), "{}", server.log());
 }
 
-/// Nobody fills a disk by failing to log in: lines of a kind are bounded, and it is said how many were left out.
+/// Failed logins cannot fill a disk: lines of each kind are limited, and the log says how many were
+/// left out.
 #[test]
 fn failed_logins_are_logged_up_to_a_bound() {
     let server = Server::start_with(&["--auth-attempts-max", "20", "--login-failures-per-address-max", "200000"]);

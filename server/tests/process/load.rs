@@ -1,4 +1,5 @@
-//! `throng load` against `throng serve`, both as processes: every way in, several processes, and an end by a signal.
+//! `throng load` against `throng serve`, both as processes: every way to log in, several processes,
+//! and an end by a signal.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +21,8 @@ impl Server {
 }
 
 impl Server {
-    /// A load whose connections break: its messages may come twice, and it says so, but none is lost or out of order.
+    /// A load with broken connections: its messages may arrive twice, which it reports, but none is
+    /// lost or out of order.
     fn disturbed(&self, further: &[&str]) -> Value {
         let out = self.data.path().join("disturbed.json");
         let flags = ["load", "--to", &self.plain, "--sessions", "50", "--pairs", "10", "--hold-s", "2", "--quiet"];
@@ -31,7 +33,7 @@ impl Server {
     }
 }
 
-/// Everyone came in, and every message came once.
+/// Every user logged in, and every message arrived once.
 fn all_came(result: &Value) {
     assert_eq!(result["sessions"]["arrived"], 50, "{result}");
     let received = result["messages"]["received"].as_u64().expect("a count");
@@ -54,23 +56,26 @@ fn every_way_in_and_every_disturbance_keeps_the_messages() {
     all_came(&server.load(plain, &starttls));
     let tls = ["--tls", "direct", "--tls-insecure", "--auth", "scram-sha-1", "--in-flight", "0", "--rate", "200"];
     all_came(&server.load(direct, &tls));
-    // Accounts that are made on the way in.
+    // Accounts that are registered at login.
     all_came(&server.load(plain, &["--register", "--user-prefix", "new", "--password", "other"]));
-    // Users close their streams and return: what is sent meanwhile waits for them (XEP-0160), and comes once.
+    // Users close their streams and return: messages sent meanwhile wait for them (XEP-0160), and
+    // arrive once.
     let result = server.load(plain, &["--offline-per-s", "20", "--offline-s", "0.3", "--contacts", "2"]);
     all_came(&result);
     assert!(result["sessions"]["logins"].as_u64() > Some(60), "{result}");
-    // Subscriptions were approved, so that presence of others comes.
+    // Subscriptions were approved, so that others' presence arrives.
     assert!(result["presence"]["received"].as_u64() > Some(100), "{result}");
-    // Receivers that do not read for a second get it all afterwards.
+    // Receivers that do not read for a second receive everything afterwards.
     all_came(&server.load(plain, &["--stall-share", "0.5", "--stall-s", "1", "--in-flight", "5"]));
-    // Everyone is reset at once: each returns. What was under way may be lost or come twice without stream management, as
-    // nobody knows whether it had come; that is not for this test to judge.
+    // All connections are reset at once: each user returns. Without stream management, messages in
+    // flight may be lost or arrive twice, since nobody knows whether they had arrived; this test
+    // does not judge that.
     let result = server.disturbed(&["--storm-share", "1", "--storm-at-s", "0.5"]);
     assert_eq!(result["sessions"]["connects"], 100, "{result}");
 }
 
-/// Both ends keep only keys and sequence numbers of TLS; each driver at one end has to get along with each at the other.
+/// Both ends keep only TLS keys and sequence numbers; each driver at one end has to work with each
+/// at the other.
 #[test]
 fn over_tls_every_message_comes_on_both_drivers_of_both_ends() {
     for server_driver in ["uring", "epoll"] {
@@ -86,7 +91,7 @@ fn over_tls_every_message_comes_on_both_drivers_of_both_ends() {
     }
 }
 
-/// Hands one connection on to a server, and of what the server says alters the byte with this number.
+/// Passes one connection on to a server, and alters the server's byte with this number.
 fn tamper(listener: TcpListener, to: String, number: usize) {
     let (mut client, _) = listener.accept().expect("a client");
     let mut server = TcpStream::connect(to).expect("the server");
@@ -104,14 +109,16 @@ fn tamper(listener: TcpListener, to: String, number: usize) {
     }
 }
 
-/// RFC 8446 5.2: a record that does not authenticate ends the connection, and is counted by its name.
+/// RFC 8446 5.2: a record that does not authenticate ends the connection, and is counted by its
+/// name.
 #[test]
 fn a_tampered_record_is_counted_as_what_it_is() {
     let server = Server::start_with(&[]);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = listener.local_addr().expect("an address").to_string();
     let direct = server.direct.clone();
-    // Behind the handshake: the certificate and all have some 800 bytes, a login over 1,000.
+    // After the handshake: the certificate and the rest take about 800 bytes, a login more than
+    // 1,000.
     std::thread::spawn(move || tamper(listener, direct, 1_500));
     let out = server.data.path().join("tampered.json");
     let flags = ["load", "--to", &to, "--sessions", "1", "--ramp-s-max", "2", "--quiet", "--tls", "direct"];
@@ -147,6 +154,6 @@ fn a_signal_ends_a_run_cleanly_and_its_result_is_written() {
     assert!(status.success(), "{status}");
     let result: Value = serde_json::from_str(&read(&out)).expect("a result");
     all_came(&result);
-    // The streams were closed and nobody was cut off.
+    // The streams were closed and no connection was cut.
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");
 }

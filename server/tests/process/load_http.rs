@@ -1,5 +1,6 @@
-//! `throng load` over WebSocket (RFC 7395) and BOSH (XEP-0124, XEP-0206) against `throng serve`, both as processes: both drivers at
-//! both ends, networks that go away, answers that are lost on the way, and a server that is killed and comes back.
+//! `throng load` over WebSocket (RFC 7395) and BOSH (XEP-0124, XEP-0206) against `throng serve`,
+//! both as processes: both drivers at both ends, disappearing networks, lost answers, and a server
+//! that is killed and restarted.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{Server, THRONG, read, throng};
 
-/// An address of this machine for HTTP, which a server has again after it was killed.
+/// A local address for HTTP that a killed server can use again.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string()
 }
@@ -22,7 +23,7 @@ fn server(http: &str, further: &[&str]) -> Server {
     Server::start_with(&[&["--i-know", "--http", http], further].concat())
 }
 
-/// A load of ten pairs for two seconds, and its result without its seconds.
+/// Runs a load of ten pairs for two seconds; returns its result without the series of seconds.
 fn load(to: &str, transport: &str, further: &[&str]) -> Value {
     let mut flags = vec!["load", "--to", to, "--transport", transport, "--sessions", "50", "--quiet"];
     let usual = [["--pairs", "10"], ["--hold-s", "2"], ["--drain-s", "15"], ["--ramp-s-max", "30"]];
@@ -38,7 +39,7 @@ fn count(result: &Value, path: &str) -> u64 {
     result.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} in {result}"))
 }
 
-/// Everyone came in, every message came once, and nothing went wrong.
+/// Every user logged in, every message arrived once, and there were no errors.
 fn all_came(result: &Value) {
     assert_eq!((count(result, "/sessions/arrived"), &result["errors"]), (50, &serde_json::json!({})), "{result}");
     let received = count(result, "/messages/received");
@@ -46,8 +47,9 @@ fn all_came(result: &Value) {
     assert_eq!((count(result, "/messages/sent"), &result["good"]), (received, &true.into()), "{result}");
 }
 
-/// Every message came, in order. Those that came with the last answers to a session over BOSH may have come again to the next one: the server
-/// hears of an answer with the request behind it (XEP-0124 9), and behind the end of the session there is none.
+/// Every message arrived in order. Those in the last answers to a BOSH session may arrive again in
+/// the next session: the server learns of a received answer with the following request (XEP-0124
+/// 9), and after the end of the session there is none.
 fn none_lost(result: &Value) {
     assert_eq!((count(result, "/messages/lost"), count(result, "/messages/reordered")), (0, 0), "{result}");
 }
@@ -74,13 +76,13 @@ fn over_websocket_and_bosh_every_message_comes_on_both_drivers_of_both_ends() {
     }
 }
 
-/// Users that leave, receivers that do not read, and logins in a hurry, over both.
+/// Users that leave, receivers that do not read, and logins in quick succession, over both.
 #[test]
 fn every_disturbance_over_websocket_and_bosh_keeps_the_messages() {
     let http = free_address();
     let _server = server(&http, &[]);
     for transport in ["websocket", "bosh"] {
-        // What is sent meanwhile waits for them (XEP-0160).
+        // Messages sent meanwhile wait for them (XEP-0160).
         for login in ["sasl", "fast"] {
             let result = load(&http, transport, &["--login", login, "--offline-per-s", "20", "--offline-s", "0.3"]);
             match transport {
@@ -94,13 +96,14 @@ fn every_disturbance_over_websocket_and_bosh_keeps_the_messages() {
         all_came(&load(&http, transport, &["--pipelined", "--auth", "plain", "--processes", "2"]));
         all_came(&load(&http, transport, &["--login", "sasl2", "--resume"]));
     }
-    // A WebSocket that is reset is the end of its session, as over TCP.
+    // A reset WebSocket ends its session, as over TCP.
     let result = load(&http, "websocket", &["--storm-share", "1", "--storm-at-s", "0.5"]);
     none_lost(&result);
     assert_eq!(count(&result, "/sessions/connects"), 100, "{result}");
 }
 
-/// XEP-0124 14.3: a session outlives its connections, so each message comes once though they are reset.
+/// XEP-0124 14.3: a session outlives its connections, so each message arrives once although they
+/// are reset.
 #[test]
 fn a_network_that_goes_away_ends_no_session_over_bosh() {
     let http = free_address();
@@ -112,12 +115,13 @@ fn a_network_that_goes_away_ends_no_session_over_bosh() {
         assert_eq!(count(&result, "/sessions/logins"), 50, "{result}");
         assert!(count(&result, "/bosh/requests_again") >= 20, "{result}");
     }
-    // Away for longer than a session may be: a new one.
+    // Absent for longer than a session lives: a new one.
     let result = load(&http, "bosh", &["--flap-per-s", "5", "--flap-s", "29", "--pairs", "0"]);
     assert_eq!((count(&result, "/sessions/broken"), &result["good"]), (0, &true.into()), "{result}");
 }
 
-/// Hands connections on to a server. Of every so manieth answer with content nothing is passed on, and its connection ends.
+/// Passes connections on to a server. Of every Nth answer with content nothing is passed on, and
+/// its connection is closed.
 fn losing(to: String, every: u64) -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -152,7 +156,7 @@ fn losing(to: String, every: u64) -> (String, Arc<AtomicU64>) {
     (address, counted)
 }
 
-/// XEP-0124 14.3: an answer that was lost is given again to the same request.
+/// XEP-0124 14.3: a lost answer is repeated for the same request.
 #[test]
 fn an_answer_that_is_lost_on_the_way_loses_and_doubles_nothing() {
     let http = free_address();
@@ -168,7 +172,8 @@ fn an_answer_that_is_lost_on_the_way_loses_and_doubles_nothing() {
     }
 }
 
-/// A session over BOSH does not outlive its server, and says so; everyone comes back, and what was archived comes.
+/// A BOSH session does not outlive its server, and its error says so; every user returns, and
+/// archived messages arrive.
 #[test]
 fn a_server_that_is_killed_and_comes_back_has_everyone_again() {
     for transport in ["websocket", "bosh"] {

@@ -1,5 +1,5 @@
-//! The program as processes: servers, their clients over sockets, and the program's commands. One binary, since most of these
-//! tests wait, and can do so beside each other.
+//! The program as processes: servers, their clients over sockets, and the program's commands. One
+//! binary, since most of these tests wait and can do so concurrently.
 
 mod bench;
 mod certificates;

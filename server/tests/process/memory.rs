@@ -1,10 +1,10 @@
-//! What the program's memory is made of, as the kernel tells it.
+//! The composition of the program's memory, as reported by the kernel.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An idle session costs some hundred bytes, and what is freed goes back: neither holds with pages of 2 MiB
-/// (docs/decisions/0006-memory.md).
+/// An idle session takes some hundred bytes, and freed memory is returned: neither is true with
+/// pages of 2 MiB (docs/decisions/0006-memory.md).
 #[test]
 fn a_server_has_no_huge_pages() {
     let data = tempfile::tempdir().expect("a folder");
@@ -30,7 +30,7 @@ fn a_server_has_no_huge_pages() {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()
     };
-    // Kernels before 5.0 do not say, and one without huge pages has nothing to say.
+    // Kernels before 5.0 do not report it, nor does one without huge pages.
     assert_ne!(figure(&status.expect("a status"), "THP_enabled:"), Some(1), "the kernel may use huge pages");
     assert_eq!(figure(&rollup.expect("a roll-up"), "AnonHugePages:"), Some(0));
 }

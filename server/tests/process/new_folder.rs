@@ -1,5 +1,6 @@
-//! A store keeps the accounts of one domain for good, so the first command that makes accounts in a new data folder has to
-//! say which; commands on a store that is there take the store's own.
+//! A store is for the accounts of one domain permanently, so the first command that creates
+//! accounts in a new data folder has to name it; commands on an existing store use the store's
+//! domain.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -29,7 +30,7 @@ fn the_first_account_says_of_which_domain_the_store_is_and_later_commands_need_n
         assert!(text.contains("romeo@example.org") && text.contains("--domain example.org"), "{text}");
         assert!(!data.join("store").exists(), "a store was made, of a domain that nobody named");
     }
-    // A folder that is misspelt is a new one: that is said, once.
+    // A misspelt folder counts as a new one: the output says so, once.
     std::fs::remove_dir_all(&data).expect("ours");
     let made = throng(&data, "user add romeo@Example.ORG --password pencil");
     assert_eq!(said(&made), format!("added romeo@example.org\nnew data folder: {}\n", data.display()));
@@ -45,12 +46,13 @@ fn the_first_account_says_of_which_domain_the_store_is_and_later_commands_need_n
     let other = throng(&data, "user passwd romeo --password paper --domain example.com");
     assert!(other.status.code() == Some(2) && said(&other).contains("--domain example.org"), "{}", said(&other));
     assert!(throng(&data, &import).status.success());
-    // A server that is told no domain does not take the store for another one.
+    // A server without a configured domain does not mistake the store for another one.
     let other = throng(&data, "user add nurse@example.com --password pencil");
     assert!(other.status.code() == Some(2), "{}", said(&other));
 }
 
-/// What a server that was started in this folder has said until it served; it is killed then, or stopped in order.
+/// The output of a server started in this folder until it served; it is then killed, or stopped
+/// gracefully.
 fn started(data: &Path, out: &Path, in_order: bool) -> String {
     let file = std::fs::File::create(out).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
@@ -70,8 +72,8 @@ fn started(data: &Path, out: &Path, in_order: bool) -> String {
     read(out)
 }
 
-/// A folder that is misspelt is a new, empty server: its banner says so, as that of another says what is in it. After a crash
-/// it says what was recovered.
+/// A misspelt folder yields a new, empty server: its banner says so, and that of an existing one
+/// shows its contents. After a crash it shows what was recovered.
 #[test]
 fn a_server_says_whether_its_folder_is_new_and_what_it_has_found_in_one_that_is_not() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
-//! both drivers.
+//! What an operator sees and does, with the program itself, while clients are connected, in the
+//! clear and over TLS, on both drivers.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Client, Host, LONG, PASSWORD, Server, good, has_uring, throng, until};
 
-/// With a TLS listener too.
+/// Also with a TLS listener.
 fn start(host: &mut Host, driver: &str) {
     host.start(&["--c2s-tls", "127.0.0.1:0", "--shards", "3", "--driver", driver]);
 }
@@ -18,7 +18,7 @@ impl Host {
         said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// A client of which little is kept when it does not read.
+    /// A client whose kernel buffers are small when it does not read.
     fn tight_client(&self, user: &str) -> Client {
         Client::connect_with_little_room(&self.plain).log_in(user, PASSWORD, "r")
     }
@@ -63,12 +63,12 @@ fn sessions_are_listed_as_they_are(driver: &str) {
     assert_eq!(row["address"], romeo.address());
     assert!(row["tls"].is_null() && row["priority"].is_null(), "{row}");
     assert!(row["idle_s"].as_u64() < row["age_s"].as_u64(), "just heard, and older than that: {row}");
-    // The table has the same.
+    // The table shows the same.
     let table = host.good(&["ctl", "sessions"]);
     for wanted in [romeo.address(), juliet.address(), "TLSv1.3".into()] {
         assert!(table.contains(&wanted), "{wanted} in {table}");
     }
-    // One that has lost its connection waits to be resumed, and is as old as that.
+    // A session that has lost its connection waits to be resumed; its age shows since when.
     drop(tybalt);
     let end = Instant::now() + LONG;
     let row = loop {
@@ -79,7 +79,7 @@ fn sessions_are_listed_as_they_are(driver: &str) {
         assert!(Instant::now() < end, "{row}");
     };
     assert!(row["address"].is_null() && row["tls"].is_null() && row["age_s"].as_u64() < Some(2), "{row}");
-    // What a client does not read waits.
+    // Output that a client does not read waits.
     let text = "x".repeat(8_000);
     let mut waits = 0;
     for _ in 0..2_000 {
@@ -94,7 +94,7 @@ fn sessions_are_listed_as_they_are(driver: &str) {
     host.stop();
 }
 
-/// RFC 6120 4.9.2: a stream error may say in `<text/>` what happened.
+/// RFC 6120 4.9.2: a stream error may describe the event in `<text/>`.
 fn who_is_ended_is_told_why(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     start(&mut host, driver);
@@ -136,7 +136,8 @@ fn sessions_are_listed_as_they_are_on_io_uring() {
     }
 }
 
-/// RFC 6121 3.2, 3.3: who is gone is in nobody's roster as a contact, whichever way the account went.
+/// RFC 6121 3.2, 3.3: a removed user is a contact in nobody's roster, however the account was
+/// removed.
 #[test]
 fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     let mut host = Host::new(&["juliet", "romeo", "tybalt", "nurse"]);
@@ -150,7 +151,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
         juliet.hear("type='subscribe'");
         juliet.ask(&format!("<presence to='{user}@localhost' type='subscribed'/>"), "subscription='from'");
         juliet.ask(&format!("<presence to='{user}@localhost' type='subscribe'/>"), "ask='subscribe'");
-        // Approved, or approved in advance if the request is not there yet (3.4).
+        // Approved, or pre-approved if the request has not arrived yet (3.4).
         other.send("<presence to='juliet@localhost' type='subscribed'/>");
         juliet.hear("subscription='both'");
     }
@@ -162,7 +163,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
         let at = said.rfind(" ver='").expect("a version") + " ver='".len();
         said[at..].split('\'').next().expect("it ends").to_owned()
     };
-    // One account goes with the server, the others without.
+    // One account is removed by the server, the others offline.
     host.good(&["user", "del", "tybalt", "--yes"]);
     juliet.hear("jid='tybalt@localhost' subscription='none'");
     host.stop();
@@ -176,7 +177,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     for gone in ["tybalt", "romeo", "nurse"] {
         assert!(after.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {after}");
     }
-    // A client that knows an older version is told what has changed (RFC 6121 2.6.3).
+    // A client with an older version receives the changes (RFC 6121 2.6.3).
     let since = version(&before);
     assert_ne!(version(&after), since, "{before} {after}");
     juliet.send(&format!("<iq type='get' id='w'><query xmlns='jabber:iq:roster' ver='{since}'/></iq>"));
@@ -187,7 +188,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     host.stop();
 }
 
-/// Looks at a knob until it has this value.
+/// Reads a setting until it has this value.
 fn knob_becomes(host: &Host, key: &str, value: &str) {
     let end = Instant::now() + LONG;
     loop {
@@ -200,7 +201,7 @@ fn knob_becomes(host: &Host, key: &str, value: &str) {
     }
 }
 
-/// Existing connections feel it, too: a client that says nothing is asked whether it is there (XEP-0199 4.1).
+/// Existing connections are affected, too: a silent client is pinged (XEP-0199 4.1).
 fn a_knob_is_felt_by_who_is_connected(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     start(&mut host, driver);
@@ -260,7 +261,8 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
             log()
         );
 
-        // What is set goes before the file, and the reload says so; what is not set is read.
+        // A setting changed at run time takes precedence over the file, and the reload says so;
+        // others are read.
         assert_eq!(
             host.good(&["ctl", "knob", "set", "shutdown_grace_seconds", "3"]),
             "shutdown_grace_seconds: 10s -> 3s\n"
@@ -294,7 +296,8 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
     }
 }
 
-/// What waits for a client that does not read: an urgent announcement comes ahead of it, and a flush drops it.
+/// Output for a client that does not read: an urgent announcement overtakes it, and a flush drops
+/// it.
 fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     let mut host = Host::new(&["romeo"]);
     start(&mut host, driver);
@@ -352,7 +355,8 @@ fn a_backlog_is_overtaken_and_flushed_on_io_uring() {
     }
 }
 
-/// A reload by SIGHUP has nobody who hears its answer: the log says in one line what is wrong, and the status until a reload is good.
+/// A reload by SIGHUP has nobody to answer to: the log describes the error in one line, and so does
+/// the status until a reload succeeds.
 #[test]
 fn a_hangup_that_reloads_nothing_is_one_line_of_the_log_and_stays_in_the_status() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
@@ -360,7 +364,7 @@ fn a_hangup_that_reloads_nothing_is_one_line_of_the_log_and_stays_in_the_status(
         let process = rustix::process::Pid::from_child(&server.child);
         rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("it runs");
     };
-    // Commands read the same file, and refuse it: the state is asked by HTTP, which they show.
+    // Commands read the same file and refuse it: the status is requested by HTTP, as they do.
     let status = || server.get("/api/now");
     let file = format!("{}/throng.toml", server.folder());
     std::fs::write(&file, "log_level = \"loud\"\nshutdown_grace_seconds = -3\n").expect("a file");
@@ -376,7 +380,7 @@ fn a_hangup_that_reloads_nothing_is_one_line_of_the_log_and_stays_in_the_status(
     until("the next is good", || status().contains("\"not_reloaded\":null"));
 }
 
-/// `throng sar --data` reads what `--from` does of the server's own folder.
+/// `throng sar --data` reads the server's own folder like `--from`.
 #[test]
 fn what_a_server_records_is_found_by_its_data_folder() {
     let server = Server::start_with(&[]);

@@ -1,4 +1,5 @@
-//! Partitions on the program itself: their homes when the number of shards changes, and their way from one store to another.
+//! Partitions in the program itself: their homes when the number of shards changes, and their
+//! transfer from one store to another.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -13,7 +14,7 @@ fn start(host: &mut Host, shards: &str) {
     host.start(&["--c2s-tls", "off", "--shards", shards]);
 }
 
-/// What waits for users, and the order of what they are sent, survives each change of their homes.
+/// Users' waiting messages, and their order, survive each change of homes.
 #[test]
 fn the_number_of_shards_may_change_between_starts() {
     let users: Vec<String> = (0..12).map(|n| format!("user{n}")).collect();
@@ -31,7 +32,7 @@ fn the_number_of_shards_may_change_between_starts() {
         let told = log.lines().find(|line| line.contains("spread over the shards anew"));
         assert_eq!(told.is_some(), spread.is_some(), "{log}");
         assert!(spread.is_none_or(|spread| told.is_some_and(|told| told.contains(spread))), "{log}");
-        // Nobody else is there: all of it waits.
+        // Nobody else is connected: everything waits.
         let mut sender = host.client("user0");
         for user in &users[1..] {
             for word in ["first", "last"] {
@@ -60,7 +61,7 @@ fn the_number_of_shards_may_change_between_starts() {
 }
 
 impl Host {
-    /// The exit code of a command that must not succeed, and what it says.
+    /// The exit code and the output of a command that must fail.
     fn refused(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
         (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
@@ -71,7 +72,7 @@ impl Host {
     }
 }
 
-/// A user moves with the partition: account, what waits, and the order of what comes afterwards.
+/// A user moves with the partition: account, waiting messages, and the order of later ones.
 #[test]
 fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let users: Vec<String> = (0..20).map(|n| format!("user{n}")).collect();
@@ -84,7 +85,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     sender.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
     let (exit, text) = from.refused(&["store", "partitions"]);
     assert!(exit == 4 && text.contains("throng store backup DIR") && text.contains("--data DIR"), "{text}");
-    // Of a server that runs, by its backup.
+    // From a running server, by its backup.
     let backup = from.data().join("backup");
     let backup = backup.to_str().expect("a plain path");
     from.good(&["store", "backup", backup]);
@@ -113,7 +114,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let (exit, text) = from.refused(&["store", "import", file]);
     assert!(exit == 1 && text.contains("of user7@localhost for one") && text.contains("--replace"), "{text}");
 
-    // Into a folder without a store: it gets one, of the same domain.
+    // Into a folder without a store: one is created, for the same domain.
     let mut to = Host::new(&[]);
     to.good(&["store", "import", file]);
     assert_eq!(to.good(&["user", "list"]), "user7@localhost\n");
@@ -135,7 +136,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     assert_eq!(to.good(&["user", "list"]), "nurse@localhost\nuser7@localhost\n");
     to.good(&["store", "check"]);
 
-    // A damaged one, and one of another domain, change nothing.
+    // A damaged file, and one of another domain, change nothing.
     let whole = std::fs::read(file).expect("a file");
     let mut broken = whole.clone();
     broken[whole.len() / 2] ^= 1;

@@ -1,4 +1,5 @@
-//! Two servers of one host: the second gets none of the first one's clients, and says why. On both drivers.
+//! Two servers on one host: the second gets none of the first one's clients, and says why. On both
+//! drivers.
 
 use std::net::TcpStream;
 use std::process::Output;
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Server, has_uring, throng};
 
-/// A server in a folder of its own, with these flags, that does not start.
+/// A server in a folder of its own, with these flags, that fails to start.
 fn refused(flags: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a plain path");
@@ -34,7 +35,7 @@ fn a_second_server_is_refused_the_port_of_the_first(driver: &str) {
         );
         assert!(said.contains(&expected), "{said}");
     }
-    // A server that was killed, with clients that are still there, has its port again at once.
+    // A killed server, with clients that are still connected, can use its port again at once.
     let clients: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(&plain).expect("the first serves")).collect();
     server.child.kill().expect("it runs");
     server.child.wait().expect("a child");

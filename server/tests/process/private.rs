@@ -1,5 +1,5 @@
-//! Accounts' keys and messages are for the server's user alone, whatever umask it is started with and whatever folder it is
-//! given.
+//! Accounts' keys and messages are accessible only to the server's user, whatever the umask and the
+//! folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::support::{THRONG, read, until};
 
-/// A command in a process that would let everybody read and write what it makes.
+/// A command in a process whose umask lets everybody read and write its files.
 fn open_handed(arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "umask 0; exec \"$0\" \"$@\"", THRONG]).args(arguments).stdin(Stdio::null());
@@ -30,7 +30,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// A server until it is dropped; its log is beside the data folder.
+/// A server until it is dropped; its log is next to the data folder.
 struct Serving(Child);
 
 impl Serving {
@@ -57,7 +57,7 @@ impl Drop for Serving {
     }
 }
 
-/// Everything at and below a path that others than its owner may read, write or enter.
+/// Everything at and below a path that users other than its owner may read, write or enter.
 fn open_to_others(path: &Path) -> Vec<String> {
     let found = fs::symlink_metadata(path).expect("it is there");
     let mode = found.mode() & 0o7777;
@@ -73,7 +73,7 @@ fn open_to_others(path: &Path) -> Vec<String> {
     open
 }
 
-/// Lets everybody read and write a tree.
+/// Makes a tree readable and writable for everybody.
 fn open_up(path: &Path) {
     let found = fs::symlink_metadata(path).expect("it is there");
     fs::set_permissions(path, Permissions::from_mode(if found.is_dir() { 0o777 } else { 0o666 })).expect("ours");
@@ -95,7 +95,7 @@ fn what_the_program_makes_is_its_users_alone_whatever_the_umask() {
     good(&["store", "backup", text(&at("live")), "--data", text(&data)]);
     assert_eq!(open_to_others(&data), <[String; 0]>::default(), "while it runs, with its sockets");
     serving.stop(&data);
-    // A folder that was made for the backup; and one from which everybody could read.
+    // A folder created for the backup; and one that was readable for everybody.
     fs::create_dir(at("rest")).expect("a folder");
     fs::set_permissions(at("rest"), Permissions::from_mode(0o777)).expect("ours");
     good(&["store", "backup", text(&at("rest")), "--data", text(&data)]);
@@ -124,7 +124,7 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
                     Serving::start(&data, &log).stop(&data);
                     said += &read(&log);
                 }
-                // Commands that only read change nothing, modes included.
+                // Commands that only read change nothing, including modes.
                 false => said += &good(&["user", "passwd", "romeo", "--password", "pencil", "--data", text(&data)]),
             }
         }
@@ -132,7 +132,7 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
         let configuration = format!("{} 0666", data.join("throng.toml").display());
         assert_eq!(open_to_others(&data), [configuration], "the operator's own file is the operator's to close");
     }
-    // The same of a recorder's folder.
+    // The same for a recorder's folder.
     let sar = folder.path().join("sar");
     fs::create_dir(&sar).expect("a folder");
     fs::set_permissions(&sar, Permissions::from_mode(0o755)).expect("ours");
@@ -148,7 +148,7 @@ fn a_folder_that_another_user_could_exchange_is_refused() {
     good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     symlink(&data, &link).expect("a link");
     good(&["user", "passwd", "romeo", "--password", "pencil", "--data", text(&link)]);
-    // Only root may give things away; whoever else runs this has seen the half of it.
+    // Only root may change owners; for others the test ends here.
     if fs::metadata(&data).expect("it is there").uid() != 0 {
         return;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Server, THRONG, good, has_uring, read, until};
 
-/// A load that takes some seconds, and where its result goes.
+/// A load that lasts some seconds, and the file of its result.
 fn load(server: &Server, further: &[&str]) -> (Child, std::path::PathBuf) {
     let out = server.data.path().join("load.json");
     let flags =
@@ -22,7 +22,7 @@ fn coming_and_going(server: &Server) -> (Child, std::path::PathBuf) {
     load(server, &["--short-share", "0.2", "--short-up-s", "1", "--short-away-s", "1"])
 }
 
-/// The same with logins behind it and messages on their way, so that the server has something to do in each second.
+/// The same with completed logins and messages in flight, so that the server works in each second.
 fn flow(server: &Server) -> (Child, std::path::PathBuf) {
     let load = load(server, &[]);
     until("messages flow", || {
@@ -40,7 +40,7 @@ fn profile(server: &Server, further: &[&str]) -> std::process::Output {
     profile_of("cpu", server, further)
 }
 
-/// Samples by thread of folded stacks.
+/// Samples per thread, from folded stacks.
 fn by_thread(folded: &str) -> BTreeMap<String, u64> {
     let mut threads = BTreeMap::new();
     for line in folded.lines() {
@@ -51,8 +51,9 @@ fn by_thread(folded: &str) -> BTreeMap<String, u64> {
     threads
 }
 
-/// A thousand signals a second of CPU time meet every system call of both drivers, of the committer and of the readers: those of
-/// them that the kernel does not begin again (signal(7): `epoll_wait`, waits of io_uring) must pass as if none had come.
+/// A thousand signals per second of CPU time hit every system call of both drivers, of the
+/// committer and of the readers. Those that the kernel does not restart (signal(7): `epoll_wait`,
+/// waits of io_uring) must behave as if there had been no signal.
 fn signals_break_nothing_and_name_who_works(driver: &str) {
     let server = Server::start_with(&["--driver", driver]);
     let (mut load, result) = flow(&server);
@@ -78,7 +79,7 @@ fn signals_break_nothing_and_name_who_works(driver: &str) {
     assert!(folded.contains("throng_engine::shard"), "{folded}");
 }
 
-/// Logins make what stays as long as they do, and what is freed at once.
+/// Logins allocate memory that lives as long as they do, and memory that is freed at once.
 fn memory_is_told_by_who_asked_for_it(driver: &str) {
     let server = Server::start_with(&["--driver", driver]);
     let (mut load, result) = coming_and_going(&server);
@@ -129,7 +130,8 @@ fn memory_is_drawn_and_a_wrong_step_is_refused() {
     }
 }
 
-/// Wherever it runs: what the machine has is counted of each thread, and what it has not is named with a reason.
+/// Wherever it runs: available events are counted per thread, and unavailable ones are named with a
+/// reason.
 #[test]
 fn what_the_processor_counts_is_told_or_why_it_is_not() {
     let server = Server::start_with(&[]);
@@ -192,7 +194,8 @@ fn a_picture_shows_threads_and_one_profile_runs_at_a_time() {
     assert!(picture.contains("throng_engine::shard"), "it names functions");
     assert!(load.wait().expect("it ends").success());
 
-    // The first is fetched, so there is room for another; an idle server is said to be so.
+    // The first result is fetched, so there is room for another; an idle server is reported as
+    // idle.
     let third = profile(&server, &["--seconds", "1", "--json"]);
     if third.status.success() {
         let answer: Value = serde_json::from_slice(&third.stdout).expect("JSON");

@@ -1,4 +1,4 @@
-//! `throng sar` of a server elsewhere, by its operator's HTTP: the same as from its folder.
+//! `throng sar` of a remote server, by its operator's HTTP interface: the same as from its folder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ fn http(server: &Server) -> String {
     format!("http://{}", server.http())
 }
 
-/// `throng sar` of a server's HTTP, with its token.
+/// `throng sar` of a server's HTTP interface, with its token.
 fn remote(server: &Server, further: &[&str]) -> Output {
     sar(&http(server), &[further, &["--token-file", &server.token().0]].concat())
 }
@@ -27,7 +27,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Times of the samples that a reading in JSON has.
+/// Times of the samples in a JSON output.
 fn times(output: &Output) -> Vec<String> {
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let values = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -63,7 +63,8 @@ fn a_time_is_told_alike_by_folder_and_port() {
     }
     let lists = [sar(folder, &["--list"]), remote(&server, &["--list"])].map(|output| output.stdout);
     assert!(lists[0] == lists[1] && lists[0].len() > 1_000);
-    // A time before the end of the recording, which goes on: the end is looked for there, too.
+    // A time relative to the end of the recording, which continues: the end is determined remotely,
+    // too.
     assert!(times(&remote(&server, &["--json", "cpu", "-s", "-4s"])).len() >= 3);
     let names = remote(&server, &["--json", "nothing"]);
     assert_eq!(names.status.code(), Some(2), "{}", said(&names));
@@ -72,7 +73,7 @@ fn a_time_is_told_alike_by_folder_and_port() {
 #[test]
 fn a_recording_in_memory_only_is_read_by_the_port() {
     let data = tempfile::tempdir().expect("a folder");
-    // A file stands where the folder of the recording would be: not even root makes one there.
+    // A file takes the place of the recording's folder: not even root can create the folder there.
     std::fs::create_dir_all(data.path().join("data")).expect("a folder");
     std::fs::write(data.path().join("data/recorder"), "").expect("a file");
     let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0"]);
@@ -120,7 +121,7 @@ fn a_token_is_asked_for_and_what_is_wrong_is_said() {
     let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0", "--admin-http-token", &token]);
     let url = http(&server);
     until("samples", || times(&sar(&url, &["--json", "cpu", "--token-file", &token])).len() >= 2);
-    // A silent port, and one that speaks something else.
+    // A silent port, and one with another protocol.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let strange = format!("http://{}", other.local_addr().expect("an address"));

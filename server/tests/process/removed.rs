@@ -1,4 +1,5 @@
-//! A removed account on a real server: who was on the way into it stays outside, and what was answered outlives the process.
+//! A removed account on a real server: connections that were about to log in are refused, and every
+//! answer outlives the process.
 
 use crate::support::{Client, PASSWORD, Server, good, has_uring};
 
@@ -20,7 +21,8 @@ fn nobody_binds_into_an_account_that_was_removed_since_and_made_anew() {
     for driver in drivers() {
         let server = Server::start_with(&["--driver", driver]);
         server.add(&["romeo"]);
-        // So many that both shards have some: connections stay where they are, or move, by where they came in.
+        // So many that both shards have some: connections stay where they are, or move, depending
+        // on where they were accepted.
         let ghost = |_| Client::connect(&server.plain).authenticated("romeo", PASSWORD);
         let mut ghosts: Vec<Client> = (0..8).map(ghost).collect();
         good(&server.command(&["user", "del", "romeo", "--yes"]).output().expect("throng runs"));
@@ -51,7 +53,7 @@ fn a_removal_that_was_answered_outlives_the_process() {
             let said = client.ask(REMOVE, "id='gone'");
             assert!(said.contains("type='result'"), "{said}");
         }
-        // Without a word to it.
+        // Without warning.
         server.child.kill().expect("it runs");
         server.child.wait().expect("it ends");
         assert!(!is_listed(&server, "romeo") && !is_listed(&server, "juliet"), "{driver}");

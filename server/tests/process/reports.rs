@@ -1,4 +1,5 @@
-//! Reports of users (XEP-0377) and what administrators do by their clients (XEP-0133), on a running server and on a store at rest.
+//! Reports from users (XEP-0377) and administrators' actions with their clients (XEP-0133), on a
+//! running server and on a store without one.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use crate::support::{Client, Host, until};
 
 const DRIVERS: [&str; 2] = ["auto", "epoll"];
 
-/// Both tests have a server at once: none has a port that it has not been given.
+/// Both tests run a server at the same time: each uses only its assigned ports.
 fn flags(driver: &str) -> [&str; 8] {
     ["--c2s-tls", "off", "--driver", driver, "--shards", "2", "--admins", "nurse@localhost"]
 }
@@ -29,7 +30,7 @@ fn report(client: &mut Client, jid: &str, text: &str) {
     assert!(client.ask(&block, "id='b1'").contains("type='result'"));
 }
 
-/// A command of an administrator with its form filled in; what is told.
+/// An administrator's command with its form filled in; returns the result.
 pub(crate) fn command(client: &mut Client, node: &str, fields: &[(&str, &str)]) -> String {
     let ask = |client: &mut Client, rest: &str, inside: &str| {
         let command = format!(
@@ -48,7 +49,8 @@ pub(crate) fn command(client: &mut Client, node: &str, fields: &[(&str, &str)]) 
     ask(client, &format!(" sessionid='{id}' action='complete'"), &form)
 }
 
-/// XEP-0377 4: what was answered survives `kill -9`; it is listed and dismissed with the server running, stopped, and by a client.
+/// XEP-0377 4: everything answered survives `kill -9`; it is listed and dismissed with the server
+/// running, stopped, and by a client.
 #[test]
 fn reports_survive_a_kill_and_are_listed_and_dismissed_everywhere() {
     for driver in DRIVERS {
@@ -59,7 +61,7 @@ fn reports_survive_a_kill_and_are_listed_and_dismissed_everywhere() {
         report(&mut juliet, "one@evil.example", "first");
         report(&mut juliet, "two@evil.example/x", "second\u{9b}31m");
         host.kill();
-        // At rest.
+        // Without a server.
         let all = listed(&host);
         assert_eq!(all.len(), 2, "{driver}: {all:?}");
         let second = all.iter().find(|row| row["jid"] == "two@evil.example/x").expect("it is there");
@@ -71,7 +73,7 @@ fn reports_survive_a_kill_and_are_listed_and_dismissed_everywhere() {
         assert_eq!(host.good(&["report", "dismiss", &id[..6]]), "1 dismissed\n");
         assert_eq!(host.run(&["report", "dismiss", &id]).status.code(), Some(5), "once");
         host.good(&["store", "check"]);
-        // Running.
+        // With a running server.
         host.start(&flags);
         let mut romeo = host.client("romeo");
         report(&mut romeo, "three@evil.example", "third");
@@ -92,7 +94,7 @@ fn reports_survive_a_kill_and_are_listed_and_dismissed_everywhere() {
     }
 }
 
-/// The verbs of `throng ctl`, by a client; what is done is logged and shown as an administrator's.
+/// The verbs of `throng ctl`, by a client; actions are logged and shown as an administrator's.
 #[test]
 fn an_administrator_operates_the_server_by_a_client() {
     for driver in DRIVERS {
@@ -128,7 +130,7 @@ fn an_administrator_operates_the_server_by_a_client() {
         let cut = command(&mut nurse, "urn:throng:ctl#flush-queue", &[("accountjids", "ghost@localhost")]);
         assert!(cut.contains("<item-not-found"), "{cut}");
 
-        // XEP-0133 4.31: announced, called off, and carried out.
+        // XEP-0133 4.31: announced, cancelled, and carried out.
         let text = [("delay", "60"), ("announcement", "down in a minute")];
         let down = command(&mut nurse, "http://jabber.org/protocol/admin#shutdown", &text);
         assert!(down.contains("status='completed'"), "{down}");
@@ -152,7 +154,7 @@ fn an_administrator_operates_the_server_by_a_client() {
         let asked = began.elapsed();
         host.ends();
         assert!(asked < Duration::from_secs(2) && began.elapsed() >= Duration::from_secs(2));
-        // Its clients have not closed.
+        // Its clients have not disconnected.
         until("its last word", || host.log().contains("stopped: "));
     }
 }

@@ -1,5 +1,5 @@
-//! Channels of a store that was restored from a backup, imported from an export, or salvaged: readers have places that the store knows
-//! nothing of, and are told that items are missing.
+//! Channels of a store that was restored from a backup, imported from an export, or salvaged:
+//! readers have positions that the store does not know, and learn that items are missing.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ fn ask(http: &str, request: &str) -> String {
     answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
 }
 
-/// A server with channels that are open to all.
+/// A server with open channels.
 fn start(host: &mut Host) -> String {
     let http = free_address();
     let open = ["--notify", "news", "--notify-publish-open", "--notify-publications-per-second", "0"];
@@ -25,7 +25,7 @@ fn start(host: &mut Host) -> String {
     http
 }
 
-/// The number of the item that is published.
+/// The number of the published item.
 fn publish(http: &str, item: &str) -> u64 {
     let head = format!("Host: x\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}", item.len());
     let answer = ask(http, &format!("POST /n/news HTTP/1.1\r\n{head}\r\n\r\n{item}"));
@@ -37,7 +37,8 @@ fn behind(http: &str, place: u64) -> String {
     ask(http, &format!("GET /n/news?wait=0&after={place} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 }
 
-/// Readers of before hear of a gap, and of what is published from now on. Returns the number of that.
+/// Earlier readers receive a gap and the items published from now on. Returns the number of the
+/// next one.
 fn goes_on(http: &str, lost: u64) -> u64 {
     assert!(behind(http, lost).contains("\"gaps\":[\"news\"]"), "{}", behind(http, lost));
     let number = publish(http, "new");
@@ -68,7 +69,7 @@ fn numbers_that_were_given_out_after_the_backup_are_not_given_out_again() {
     assert!(first.good(&["store", "check"]).ends_with("check: good\n"));
     let http = start(&mut first);
     let last = goes_on(&http, 8);
-    // Also if the same backup is restored once more.
+    // Also if the same backup is restored again.
     first.stop();
     let mut second = Host::new(&[]);
     second.good(&["store", "restore", backup]);

@@ -1,11 +1,12 @@
-//! Room for connections: a server that has none says so, with what to do about it, and says when it goes on.
+//! Capacity for connections: a server at its limit says so, with what to do about it, and says when
+//! it continues.
 
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::support::{Server, THRONG, good, has_uring, read, until};
 
-/// The drivers that this machine has.
+/// The drivers available on this machine.
 fn drivers() -> Vec<&'static str> {
     if has_uring() { vec!["uring", "epoll"] } else { vec!["epoll"] }
 }
@@ -47,7 +48,8 @@ fn a_server_without_room_for_more_connections_says_so_everywhere_and_says_when_i
     }
 }
 
-/// With few descriptors there is room for few connections: that is said at the start, with the limit and how to raise it.
+/// With few descriptors there is capacity for few connections: the server says so at the start,
+/// with the limit and how to raise it.
 #[test]
 fn a_server_that_has_few_descriptors_says_so_when_it_starts() {
     for (driver, limit, few) in [("epoll", 2_048, true), ("uring", 2_048, true), ("epoll", 524_288, false)] {

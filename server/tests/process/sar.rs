@@ -1,5 +1,5 @@
-//! `throng sar` as an operator has it: killed, out of room, followed, and beside Debian's `sysstat` and `ss`
-//! (docs/recorder.md).
+//! `throng sar` in operation: killed, out of disk space, followed, and compared with Debian's
+//! `sysstat` and `ss` (docs/recorder.md).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use throng_recorder::table::Sample;
 const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 const LONG: Duration = Duration::from_secs(60);
 
-/// A child that is killed when the test ends, however it does.
+/// A child that is killed when the test ends, in any way.
 struct Kill(Child);
 
 impl Drop for Kill {
@@ -36,7 +36,7 @@ fn sar(from: &Path, further: &[&str]) -> Output {
     Command::new(THRONG).args(["sar", "--from"]).arg(from).args(further).output().expect("throng runs")
 }
 
-/// The objects, one a line, that it says.
+/// The objects in the output, one per line.
 fn objects(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -82,20 +82,21 @@ fn kill_9_loses_nothing_that_was_sampled_and_the_next_recorder_goes_on() {
         assert_eq!(after[..before.len()], before, "of earlier rounds, too");
         let told = objects(&sar(folder.path(), &["cpu", "--json"]));
         let of = |key: &str| told.iter().filter(|object| object.get(key).is_some()).count();
-        // The first sample of a recording begins an interval and ends none.
+        // The first sample of a recording starts an interval and ends none.
         assert_eq!((of("origin"), of("cpu")), (round, after.len() - round), "{told:?}");
         let starts = told.iter().filter(|object| object["mark"] == "start");
         assert_eq!((starts.count(), of("damage")), (round, 0));
         before = after;
     }
-    // Cut within the last record of the first file, as a kill within a write would: told, and no failure.
+    // Truncated within the last record of the first file, as by a kill during a write: reported,
+    // but not a failure.
     let first = &ring::parts(folder.path()).expect("a folder")[0].path;
     let length = first.metadata().expect("a file").len();
     let file = std::fs::File::options().write(true).open(first).expect("it opens");
     file.set_len(length - 1).expect("it is cut");
     let told = objects(&sar(folder.path(), &["cpu", "--json"]));
     assert!(told.iter().any(|object| object["damage"].as_str().is_some_and(|why| why.contains("cut off"))), "{told:?}");
-    // Changed in its middle: told, and not all is well.
+    // Altered in its middle: reported, and a failure.
     let mut bytes = std::fs::read(first).expect("a file");
     let sync = b"\xd3\x1eTHRONG";
     let segment =
@@ -192,7 +193,7 @@ fn times_modules_and_words_that_are_wrong_say_what_is_right() {
     assert_eq!(value["cpu"]["user"]["count"], times.len(), "{value}");
 }
 
-/// Runs one of the tests that are marked as ignored in namespaces of its own. None if that is not allowed here.
+/// Runs one of the ignored tests in namespaces of its own. `None` if that is not permitted here.
 fn apart(test: &str, namespaces: &[&str]) -> Option<()> {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     let allowed =
@@ -224,7 +225,7 @@ fn on_a_disk_that_fills() {
     let ring = folder.path().join("ring");
     let mut recorder = record(&ring, &[]);
     until("five samples", || samples(&ring).len() >= 5);
-    // All the room that is left, to the last byte.
+    // All the remaining space, to the last byte.
     let filler = folder.path().join("filler");
     let mut file = std::fs::File::create(&filler).expect("a file");
     while file.write_all(&[7; 512]).is_ok() {}
@@ -245,7 +246,7 @@ fn on_a_disk_that_fills() {
     let gap = told.iter().find(|object| object["mark"] == "gap").expect("a mark").clone();
     let text = gap["text"].as_str().expect("a sentence");
     assert!(text.contains("samples were not written") && text.contains("No space left"), "{text}");
-    // What could not be written was taken back: no record is torn.
+    // Incomplete writes were undone: no record is truncated.
     assert!(told.iter().all(|object| object.get("damage").is_none()), "{told:?}");
     assert_eq!(told.last().expect("some")["mark"], "stop");
     let _ = Command::new("umount").arg("-l").arg(folder.path()).status();
@@ -260,7 +261,7 @@ fn it_agrees_with_sysstat_and_ss() {
     apart("sar::beside_sysstat_and_ss", &["-n"]);
 }
 
-/// What `sar` says on average, by column, and by row and column where there is a row's name.
+/// The averages in the output of `sar`, by column, and by row and column where rows have names.
 fn averages(text: &str) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let mut names: Vec<&str> = Vec::new();
@@ -280,8 +281,8 @@ fn averages(text: &str) -> BTreeMap<String, f64> {
     found
 }
 
-/// Ours over the same time, from the recording itself: the growth of counters between two of its samples, and the mean
-/// of levels.
+/// Ours over the same time, from the recording itself: the growth of counters between two of its
+/// samples, and the mean of levels.
 struct Ours<'a>(&'a [Sample]);
 
 impl Ours<'_> {
@@ -303,7 +304,8 @@ impl Ours<'_> {
     }
 }
 
-/// Connections that come, go and stay, and datagrams: many enough that a difference would show.
+/// Connections that are opened, closed and kept, and datagrams: enough that a difference would
+/// show.
 fn traffic() -> Vec<TcpStream> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let at = listener.local_addr().expect("its address");
@@ -315,7 +317,7 @@ fn traffic() -> Vec<TcpStream> {
         server.read_exact(&mut [0; 3000]).expect("it wrote");
         match round % 3 {
             0 => stay.extend([client, server]),
-            // The client ends first, and stays in TIME-WAIT.
+            // The client closes first, and stays in TIME-WAIT.
             1 => {
                 client.shutdown(Shutdown::Both).expect("it is connected");
                 let _ = server.read(&mut [0]);
@@ -323,7 +325,7 @@ fn traffic() -> Vec<TcpStream> {
             _ => drop((client, server)),
         }
     }
-    // Refused: an attempt that fails.
+    // Refused: a failed attempt.
     drop(listener);
     for _ in 0..50 {
         TcpStream::connect(at).expect_err("nobody listens");
@@ -353,7 +355,7 @@ fn beside_sysstat_and_ss() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("sar runs");
-    // Nothing happens in this namespace near the ends of the time, so that both see all of it.
+    // Nothing happens in this namespace near the ends of the interval, so that both see everything.
     std::thread::sleep(Duration::from_secs(3));
     let stay = traffic();
     let output = sysstat.wait_with_output().expect("it ends");
@@ -363,14 +365,15 @@ fn beside_sysstat_and_ss() {
     until("a later sample", || samples(folder.path()).last().is_some_and(|last| last.wall_ms() > ended_ms + 500));
     drop(recorder);
     let all = samples(folder.path());
-    // Of the same seconds, to a tenth or two: `sar` begins when it is started, and ends with its last line.
+    // Of the same seconds, to a tenth or two: `sar` measures from its start to its last line.
     let during: Vec<Sample> = all.iter().filter(|s| (began_ms..=ended_ms).contains(&s.wall_ms())).cloned().collect();
     let ours = Ours(&during);
     let text = String::from_utf8(output.stdout).expect("text");
     let theirs = averages(&text);
     let their = |name: &str| *theirs.get(name).unwrap_or_else(|| panic!("sar says no {name}: {text}"));
 
-    // This namespace's own: the same events, so the same counts, but for two decimals of each of ten seconds.
+    // This namespace's own figures: the same events, so the same counts, except for rounding to two
+    // decimals in each of ten seconds.
     for (name, module, row, field) in [
         ("active/s", "tcp", "", "active"),
         ("passive/s", "tcp", "", "passive"),
@@ -389,7 +392,7 @@ fn beside_sysstat_and_ss() {
         ("lo txpck/s", "nic", "lo", "tx_pkt"),
     ] {
         let (theirs, ours) = (their(name) * SECONDS, ours.growth(module, row, field));
-        // Their mean is over a little more than ten seconds.
+        // Their mean covers slightly more than ten seconds.
         let within = 0.06 + 0.01 * ours;
         assert!((theirs - ours).abs() <= within, "{name}: {theirs:.2}, and {module}.{field}: {ours}\n{text}");
     }
@@ -397,7 +400,7 @@ fn beside_sysstat_and_ss() {
     assert!((theirs_kib - ours_kib).abs() <= 0.06 + 0.01 * ours_kib, "rxkB/s: {theirs_kib} {ours_kib}");
     assert!(ours.growth("tcp", "", "active") >= 350.0 && ours.growth("udp", "", "in") == 500.0);
 
-    // The whole host's: others are at work at both ends of the time.
+    // The whole host's figures: others work at both ends of the interval.
     let shares = ["user", "nice", "sys", "irq", "softirq", "steal", "idle", "iowait"];
     let whole: f64 = shares.iter().map(|field| ours.growth("cpu", "", field)).sum();
     for (name, field) in [
@@ -417,7 +420,8 @@ fn beside_sysstat_and_ss() {
         ("pgpgout/s", "paging", "out"),
     ] {
         let theirs = their(name) * SECONDS;
-        // It cannot have grown by less than in the time that both saw for sure, nor by more than in all that either saw.
+        // The growth is at least that in the time certainly seen by both, and at most that in the
+        // time seen by either.
         let grown = |more_ms: i64| {
             let range = began_ms.saturating_add_signed(-more_ms)..=ended_ms.saturating_add_signed(more_ms);
             let within: Vec<Sample> = all.iter().filter(|s| range.contains(&s.wall_ms())).cloned().collect();
@@ -442,8 +446,9 @@ fn beside_sysstat_and_ss() {
     let (theirs, ours_load) = (their("ldavg-1"), ours.mean("system", "load1") / 100.0);
     assert!((theirs - ours_load).abs() <= 0.5, "ldavg-1: {theirs}, and system.load1: {ours_load}");
 
-    // ss -s: `TCP:   207 (estab 200, closed 7, orphaned 0, timewait 7)`, while nothing changes here. The kernel counts the
-    // orphans of all namespaces together, and others may have some: its `orphan` and theirs need not agree.
+    // ss -s: `TCP:   207 (estab 200, closed 7, orphaned 0, timewait 7)`, while nothing changes
+    // here. The kernel counts the orphans of all namespaces together, and others may have some: its
+    // `orphan` and theirs need not agree.
     let last = all.iter().rev().find(|sample| sample.wall_ms() >= ended_ms).expect("a later one");
     let line = summary.lines().find(|line| line.starts_with("TCP:")).expect("a line of TCP");
     let after = |word: &str| {

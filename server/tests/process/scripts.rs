@@ -1,5 +1,5 @@
-//! Every script of `tests/scripts`, over real sockets: the same files that run on the simulated world, against the
-//! program itself, on both drivers.
+//! Every script of `tests/scripts`, over real sockets: the same files as in the simulated world,
+//! against the program itself, on both drivers.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,12 +12,12 @@ use throng_sim::script::{Action, Heard, OTHER_DOMAIN, Patience, Player, Script};
 
 const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 const PASSWORD: &str = throng_sim::world::PASSWORD;
-/// Scripts that let more time pass than this run on the simulated world only.
+/// Scripts that let more time pass run in the simulated world only.
 const PASS_MAX: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(150);
 
-/// A server of one script, ended when dropped.
+/// The server of one script, killed when dropped.
 struct Server {
     child: Child,
     port: u16,
@@ -55,7 +55,7 @@ impl Server {
                 &folder,
             ]);
         }
-        // The kernel chooses the port; the welcome names it.
+        // The kernel chooses the port; the log names it.
         let log = std::fs::File::create(data.path().join("out")).expect("a file");
         let mut child = Command::new(THRONG)
             .args(["serve", "--data", &folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth"])
@@ -85,7 +85,7 @@ impl Server {
 struct Sockets {
     port: u16,
     open: BTreeMap<String, TcpStream>,
-    /// Connections that a client has left alone stay open until the end.
+    /// Connections that a client has abandoned stay open until the end.
     left: Vec<TcpStream>,
 }
 
@@ -105,7 +105,7 @@ impl Player for Sockets {
 
     fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
         match self.of(client)?.write_all(bytes) {
-            // The server may have ended the stream already; what it said last is still to be heard.
+            // The server may have closed the stream already; its last output still has to be read.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
             other => other.map_err(|error| error.to_string()),
         }
@@ -127,7 +127,7 @@ impl Player for Sockets {
 
     fn abort(&mut self, client: &str) {
         if let Some(stream) = self.open.remove(client) {
-            // With nothing to linger for, the kernel resets the connection.
+            // With a linger time of zero the kernel resets the connection.
             let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
     }
@@ -172,7 +172,7 @@ fn every_script_holds_over_sockets_on_epoll() {
 
 #[test]
 fn every_script_holds_over_sockets_on_io_uring() {
-    // A kernel or container without io_uring says so; then there is nothing to play on.
+    // A kernel or container without io_uring reports that; then the test has nothing to do.
     let probe = tempfile::tempdir().expect("a folder");
     let folder = probe.path().to_str().expect("a plain path");
     let output = Command::new(THRONG)

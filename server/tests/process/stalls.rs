@@ -1,8 +1,9 @@
-//! Stalls planted by hand, on the program itself: a shard that sleeps, a store with slow syncs, a client that stops reading, a lock
-//! that is held. Each is to be named by the backlog watch in the log and as a mark of the recording, by the dashboard's panel, and by
-//! `throng ctl profile wait` (docs/profiles.md, docs/recorder.md, docs/dashboard.md), within 20 seconds on a machine that is not busy.
+//! Planted stalls, in the program itself: a shard that sleeps, a store with slow syncs, a client
+//! that stops reading, a lock that is held. Each must be named by the backlog watch in the log and
+//! as a mark of the recording, by the dashboard's panel, and by `throng ctl profile wait`
+//! (docs/profiles.md, docs/recorder.md, docs/dashboard.md), within 20 seconds on an idle machine.
 //!
-//! The server plants what `PLANTED_STALLS` says, which only builds with debug assertions know.
+//! The server plants the stalls in `PLANTED_STALLS`, in builds with debug assertions only.
 #![cfg(debug_assertions)]
 
 use std::io::{ErrorKind, Write};
@@ -15,10 +16,10 @@ use serde_json::Value;
 
 use crate::support::{Client, PASSWORD, Server, has_uring};
 
-/// As long as it may take on a machine that has other things to do.
+/// Time limit on a busy machine.
 const LONG: Duration = Duration::from_secs(80);
 
-/// Ended when dropped.
+/// Killed when dropped.
 struct Kill(Child);
 
 impl Drop for Kill {
@@ -28,14 +29,14 @@ impl Drop for Kill {
     }
 }
 
-/// A server with what is planted. None if this host has not the driver.
+/// A server with these stalls planted. `None` if this host does not have the driver.
 fn planted(driver: &str, stalls: &str) -> Option<Server> {
     let has = driver != "uring" || has_uring();
     let flags = ["--driver", driver, "--admin-http", "127.0.0.1:0"];
     has.then(|| Server::start_planted(tempfile::tempdir().expect("a folder"), stalls, &flags))
 }
 
-/// A client of which little is kept when it does not read.
+/// A client whose kernel buffers are small when it does not read.
 fn client(server: &Server, user: &str) -> Client {
     server.add(&[user]);
     let mut client = Client::connect_with_little_room(&server.plain).log_in(user, PASSWORD, "r");
@@ -44,7 +45,7 @@ fn client(server: &Server, user: &str) -> Client {
 }
 
 impl Server {
-    /// What the operator's HTTP answers.
+    /// The response of the operator's HTTP interface.
     fn told(&self, path: &str) -> Value {
         let body = self.get(path);
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
@@ -59,7 +60,7 @@ impl Server {
 }
 
 impl Client {
-    /// Sends as much as the server takes at once; false if it takes nothing now.
+    /// Sends as much as the server accepts at once; false if it accepts nothing now.
     fn send_if_taken(&mut self, xml: &str) -> bool {
         self.socket.set_nonblocking(true).expect("a mode");
         let mut rest = xml.as_bytes();
@@ -76,15 +77,15 @@ impl Client {
     }
 }
 
-/// Who has to name a stall, and how it is seen that it does.
+/// The places that have to name a stall, and how to recognise it there.
 struct Named<'a> {
-    /// In a line of the log.
+    /// Words in one line of the log.
     log: &'a [&'a str],
-    /// In one of the dashboard's sentences.
+    /// Words in one of the dashboard's sentences.
     panel: &'a [&'a str],
-    /// In the text of a mark.
+    /// The text of a mark.
     mark: &'a str,
-    /// The profile's answer says it.
+    /// Whether the profile's answer names it.
     profile: &'a dyn Fn(&Value) -> bool,
 }
 
@@ -92,7 +93,7 @@ fn has_all(text: &str, parts: &[&str]) -> bool {
     parts.iter().all(|part| text.contains(part))
 }
 
-/// Waits until all have named it; `meanwhile` is called again and again.
+/// Waits until all have named it; `meanwhile` is called repeatedly.
 fn named(host: &Server, planted: Instant, by: &Named<'_>, mut meanwhile: impl FnMut()) {
     let mut when: [Option<Duration>; 4] = [None; 4];
     let mut last = [Value::Null, Value::Null];
@@ -135,7 +136,7 @@ fn named(host: &Server, planted: Instant, by: &Named<'_>, mut meanwhile: impl Fn
     );
 }
 
-/// One of the profile's sentences about what stands still.
+/// Whether one of the profile's sentences about stalls matches.
 fn stuck(profile: &Value, what: &str, text: &str) -> bool {
     let said = |stuck: &Value| stuck["what"] == what && stuck["text"].as_str().is_some_and(|said| said.contains(text));
     profile["stuck"].as_array().expect("a list").iter().any(said)
@@ -167,7 +168,8 @@ fn a_sleeping_shard_is_named_on_io_uring() {
     a_sleeping_shard_is_named("uring");
 }
 
-/// Has a thread stopped, as a tracer has, until this is dropped: a process with a traced thread cannot be waited for.
+/// Stops a thread as a tracer does, until this is dropped: a process with a traced thread cannot be
+/// waited for.
 struct Tracer {
     until: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -179,7 +181,7 @@ impl Tracer {
         let (traced_in, traced) = sync_channel(1);
         let thread = std::thread::spawn(move || {
             traced_in.send(throng_sys::testing::stop_thread(tid)).expect("waited for");
-            // The end of a tracer lets go of all that it traces.
+            // When a tracer exits, its traced threads continue.
             let _ = ended.recv();
         });
         traced.recv().expect("an answer")?;
@@ -196,7 +198,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Of a shard that stands outside of any place the kernel says why: here somebody traces it.
+/// If a shard stalls outside any known place, the kernel shows the reason: here it is traced.
 #[test]
 fn a_shard_that_a_tracer_has_stopped_is_named_so() {
     let host = planted("epoll", "").expect("epoll is everywhere");
@@ -206,7 +208,7 @@ fn a_shard_that_a_tracer_has_stopped_is_named_so() {
         Ok(tracer) => tracer,
         Err(error) => return println!("not tested, nothing may be traced here: {error}"),
     };
-    // It is stopped within `network`, where it is to be for a quarter of a second at most.
+    // It is stopped within `network`, where it may spend at most a quarter of a second.
     let by = Named {
         log: &["owner=shard-0", "stopped by a tracer"],
         panel: &["shard 0 has not turned for", "stopped by a tracer"],
@@ -237,7 +239,7 @@ fn slow_syncs_are_named() {
         },
     };
     named(&host, planted, &by, || {
-        // What juliet gets is archived, and so waits for a sync.
+        // Messages to Juliet are archived, and so wait for a sync.
         for _ in 0..10 {
             romeo.send_if_taken("<message type='chat' to='juliet@localhost'><body>hello</body></message>");
             std::thread::sleep(Duration::from_millis(30));
@@ -245,7 +247,8 @@ fn slow_syncs_are_named() {
     });
 }
 
-/// Sends until nothing more is taken for juliet: the kernel takes some megabytes first. Since when that is so.
+/// Sends until nothing more is accepted for Juliet: the kernel buffers some megabytes first.
+/// Returns since when.
 fn fill(host: &Server, romeo: &mut Client, message: &str) -> Instant {
     let end = Instant::now() + LONG;
     let (mut before, mut since, mut looks) = (None, Instant::now(), 0);
@@ -281,7 +284,7 @@ fn a_client_that_does_not_read_is_named(driver: &str) {
         ],
         panel: &["juliet@localhost/r does not read", "KiB wait for it", &peer],
         mark: "connection of juliet@localhost/r",
-        // No thread of the server waits for it: the shards rest.
+        // No thread of the server waits for it: the shards are idle.
         profile: &|profile| {
             let rows = profile["rows"].as_array().expect("a list");
             let rests = |row: &Value| row["thread"] == "shard-0" && row["place"] == "network" && row["sort"] == "rest";
@@ -311,7 +314,7 @@ fn a_lock_that_is_held_is_named_with_its_holder_and_who_waits() {
     let host = planted("auto", "hold-lock=knobs:100s@3s").expect("there is a driver");
     let planted = Instant::now() + Duration::from_secs(3);
     std::thread::sleep(Duration::from_millis(3_500));
-    // One of the control socket's own threads waits for it: others answer nevertheless.
+    // One of the control socket's own threads waits for it: the others answer all the same.
     let mut set = host.command(&["ctl", "knob", "set", "log_level", "debug"]);
     let set = set.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _waits = Kill(set.expect("throng runs"));

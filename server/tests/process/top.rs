@@ -1,4 +1,5 @@
-//! `throng top` against `throng serve` under a skewed load, as processes, on both drivers; and on a terminal, with keys.
+//! `throng top` against `throng serve` under a skewed load, as processes, on both drivers; and on a
+//! terminal, with keys.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -27,7 +28,7 @@ struct Load(Arc<AtomicBool>, Vec<JoinHandle<()>>);
 impl Drop for Load {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-        // One that has failed has said why.
+        // A failed one has printed why.
         self.1.drain(..).for_each(|user| drop(user.join()));
     }
 }
@@ -76,7 +77,7 @@ fn names_who_is_busiest(driver: &str) {
     let rate = |at: usize| busiest[at]["stanzas_in"].as_f64().expect("a rate");
     let orders = busiest.iter().map(|session| session["jid"].as_str().expect("a JID")).collect::<Vec<_>>();
     assert_eq!(orders, ["much@localhost/r", "some@localhost/r", "little@localhost/r"], "{told}");
-    // 200, 20 and 2 a second are what was asked for; a machine with much to do has fewer, in this order.
+    // 200, 20 and 2 per second were requested; a busy machine reaches less, in this order.
     assert!(rate(0) > 3.0 * rate(1) && rate(1) > 3.0 * rate(2) && rate(2) > 0.0, "{busiest:?}");
     let (first, to_itself) = (&busiest[0], busiest[0]["stanzas_out"].as_f64().expect("a rate"));
     assert!((to_itself / rate(0) - 1.0).abs() < 0.3, "{first}");
@@ -108,7 +109,8 @@ fn the_busiest_are_named_on_io_uring() {
     }
 }
 
-/// An account that sends faster than it may is named among what is wrong, here and on the dashboard; and the operator ends it.
+/// An account that sends faster than permitted is listed among the problems, here and on the
+/// dashboard; and the operator suspends it.
 fn names_who_sends_too_fast_and_suspends_it(driver: &str) {
     let server = Server::start_with(&["--driver", driver, "--admin-http", "127.0.0.1:0"]);
     let load = Load::start(&server);
@@ -162,13 +164,14 @@ fn who_sends_too_fast_is_named_on_io_uring() {
     }
 }
 
-/// A shell on a terminal of 80x24, with what it has shown.
+/// A shell on a terminal of 80x24, with its output.
 struct Screen {
     child: Child,
     keys: ChildStdin,
     bytes: Receiver<Vec<u8>>,
     shown: String,
-    /// What the terminal has: `throng top` writes only the cells that change, so a word may come in pieces.
+    /// The terminal's content: `throng top` writes only changed cells, so a word may arrive in
+    /// pieces.
     terminal: vt100::Parser,
 }
 
@@ -204,7 +207,7 @@ impl Screen {
         Screen { child, keys, bytes, shown: String::new(), terminal: vt100::Parser::default() }
     }
 
-    /// Takes what comes next.
+    /// Reads the next output.
     fn read(&mut self, end: Instant, awaited: &dyn std::fmt::Debug) {
         match self.bytes.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(bytes) => {
@@ -215,7 +218,7 @@ impl Screen {
         }
     }
 
-    /// Reads on until this comes, from where the last one was; what came before it.
+    /// Reads until this arrives, continuing from the previous match; returns the output before it.
     fn wait(&mut self, what: &str) -> String {
         let end = Instant::now() + LONG;
         while !self.shown.contains(what) {
@@ -227,7 +230,7 @@ impl Screen {
         before
     }
 
-    /// Reads on until one of these stands on the screen.
+    /// Reads until one of these is on the screen.
     fn stands(&mut self, what: &[&str]) {
         let end = Instant::now() + LONG;
         while !what.iter().any(|what| self.terminal.screen().contents().contains(what)) {
@@ -239,14 +242,14 @@ impl Screen {
         self.keys.write_all(keys.as_bytes()).expect("it takes keys");
     }
 
-    /// The terminal is as it was: what was on it is back, the cursor, lines and echo are on.
+    /// The terminal is restored: its former content, the cursor, line mode and echo.
     fn is_restored(&mut self, code: i32) {
         self.wait("\u{1b}[?1049l");
         self.wait("\u{1b}[?25h");
         self.is_restored_after_it_was_left(code);
     }
 
-    /// The same when the screen was left already; what came up to the end.
+    /// The same when the screen was left already; returns the output up to the end.
     fn is_restored_after_it_was_left(&mut self, code: i32) -> String {
         let before = self.wait(&format!("ENDED WITH {code}"));
         self.wait(" icanon");
@@ -274,7 +277,7 @@ fn a_terminal_shows_takes_keys_and_is_given_back() {
     screen.press("q");
     screen.is_restored(0);
 
-    // Ctrl-C is a key here; colours are there, and not when they are not wanted.
+    // Ctrl-C is a key here; there are colours, unless they are switched off.
     let mut screen = Screen::start(&format!("{command} --no-color"));
     screen.stands(&["SHARD"]);
     screen.press("\u{3}");
@@ -291,23 +294,25 @@ fn a_terminal_shows_takes_keys_and_is_given_back() {
     }
 }
 
-/// A shell with job control that runs `throng top` as a job, which tells its process here; what it says of it when that has stopped,
-/// and when it was brought back to the foreground.
+/// A shell with job control that runs `throng top` as a job, which writes its process id here;
+/// prints when the job has stopped, and when it was returned to the foreground.
 fn as_a_job(server: &Server, pid: &std::path::Path) -> String {
     let top = format!("exec {THRONG} top --data {}", server.folder());
     let job = format!("sh -c \"echo \\$\\$ > {}; {top}\"", pid.display());
-    // bash sends no SIGCONT to a job that it takes to be running: before `fg` it has to have noticed the second stop.
+    // bash sends no SIGCONT to a job that it considers running: before `fg` it must have noticed
+    // the second stop.
     let jobs = pid.with_extension("jobs");
     let noticed = format!("until jobs > {0}; grep -q Stopped {0}; do sleep 0.1; done", jobs.display());
     format!("set -m; {job}; echo STOPPED WITH $?; stty -a; read go; {noticed}; fg")
 }
 
-/// A signal to a process, or to a process group: that is a minus before its number.
+/// Sends a signal to a process, or to a process group, given with a minus before its number.
 fn signal(signal: &str, to: &str) {
     good(&Command::new("kill").args([signal, "--", to]).output().expect("kill runs"));
 }
 
-/// Stopped by the key or by a signal, the terminal is the shell's; in the foreground again, all of the screen is drawn.
+/// Stopped by the key or by a signal, the terminal belongs to the shell; in the foreground again,
+/// the whole screen is drawn.
 #[test]
 fn it_stops_and_comes_back_as_a_job() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
@@ -325,7 +330,7 @@ fn it_stops_and_comes_back_as_a_job() {
         screen.wait("STOPPED WITH 1");
         screen.wait(" icanon");
         screen.wait(" echo ");
-        // What continues it in the background does not take the terminal from the shell.
+        // Continuing it in the background does not take the terminal from the shell.
         signal("-CONT", &format!("-{process}"));
         until("it has stopped again", || {
             let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
@@ -343,8 +348,8 @@ fn it_stops_and_comes_back_as_a_job() {
     }
 }
 
-/// SIGSTOP cannot be caught: when it goes on, the screen is drawn anew over what others have made of it, and keys need no Enter. One
-/// whom no shell can continue does not stop.
+/// SIGSTOP cannot be caught: when the process continues, the screen is redrawn over foreign output,
+/// and keys need no Enter. A process that no shell can continue does not stop.
 #[test]
 fn it_is_drawn_anew_when_it_goes_on_and_never_stops_for_good() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
@@ -369,7 +374,7 @@ fn it_is_drawn_anew_when_it_goes_on_and_never_stops_for_good() {
     screen.press("q");
     screen.is_restored(0);
 
-    // The shell of this one has no job control, and nobody above it is in its session.
+    // This one's shell has no job control, and no ancestor is in its session.
     let mut screen = Screen::start(&format!("{THRONG} top --data {}", server.folder()));
     screen.stands(&["q quit"]);
     screen.press("\u{1a}");
@@ -381,7 +386,7 @@ fn it_is_drawn_anew_when_it_goes_on_and_never_stops_for_good() {
     screen.is_restored(0);
 }
 
-/// Draws, and panics: in the thread that draws, or elsewhere.
+/// Draws, and panics: in the drawing thread, or in another one.
 fn panics(elsewhere: bool) {
     Taken::with::<()>(|taken| {
         taken.draw(|frame| frame.render_widget("drawn", frame.area()))?;
@@ -396,10 +401,11 @@ fn panics(elsewhere: bool) {
     .expect("a terminal");
 }
 
-/// Also when another thread panics than the one that draws: the process ends then, and nothing is drawn any more.
+/// Also when a thread other than the drawing one panics: the process then ends, and nothing more is
+/// drawn.
 #[test]
 fn a_panic_is_told_on_a_terminal_that_is_given_back() {
-    // It runs itself on a terminal, as the one that panics.
+    // The test runs itself on a terminal, as the program that panics.
     if let Some(place) = std::env::var_os("PANIC_TO_SEE") {
         return panics(place == "elsewhere");
     }
@@ -417,7 +423,8 @@ fn a_panic_is_told_on_a_terminal_that_is_given_back() {
     }
 }
 
-/// Passes requests on to a server's HTTP, but never those for its busiest sessions; its address.
+/// Passes requests on to a server's HTTP interface, except those for its busiest sessions; returns
+/// its address.
 fn without_busiest(http: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -425,7 +432,7 @@ fn without_busiest(http: String) -> String {
         let (mut answers, mut back) = (server.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
         std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
         let mut request = [0; 4_096];
-        // Each comes whole: they are small.
+        // Each arrives whole: they are small.
         while let Ok(count @ 1..) = client.read(&mut request) {
             if !request.starts_with(b"GET /api/busiest") && server.write_all(&request[..count]).is_err() {
                 return;
@@ -441,14 +448,14 @@ fn without_busiest(http: String) -> String {
     address
 }
 
-/// What is asked of the shards may never be answered: the rest is as new as ever.
+/// A query to the shards may never be answered: everything else stays up to date.
 #[test]
 fn who_waits_for_the_busiest_sessions_waits_apart() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
     let (through, (token, _)) = (without_busiest(server.http()), server.token());
     let mut screen = Screen::start(&format!("{THRONG} top --from http://{through} --token-file {token}"));
     screen.stands(&["the busiest sessions are being counted"]);
-    // Each second of the server's time up, and when it was shown first.
+    // Each second of the server's uptime, and when it was first shown.
     let (mut up, end) = (BTreeMap::new(), Instant::now() + LONG);
     while up.len() < 6 {
         screen.read(end, &"a server that grows older");
@@ -464,8 +471,8 @@ fn who_waits_for_the_busiest_sessions_waits_apart() {
     screen.is_restored(0);
 }
 
-/// One question waits for a shard that stands still, two seconds long: neither the screen nor what scripts are told waits with it, and
-/// the shard is marked.
+/// One query waits two seconds for a stalled shard: neither the screen nor the output for scripts
+/// is delayed, and the shard is marked.
 #[cfg(debug_assertions)]
 #[test]
 fn a_shard_that_stands_still_is_marked_and_holds_nothing_up() {
@@ -474,7 +481,7 @@ fn a_shard_that_stands_still_is_marked_and_holds_nothing_up() {
     let server = Server::start_planted(folder, "sleep-shard=1:100s@3s", &["--admin-http", "127.0.0.1:0"]);
     let mut json = server.command(&["top", "--json"]).stdout(Stdio::piped()).spawn().expect("throng runs");
     let mut lines = BufReader::new(json.stdout.take().expect("a pipe")).lines();
-    // Since the stall: when each second was told, for how long the shard stood then, and the server's time up.
+    // Since the stall: time of the output, duration of the shard's stall, and the server's uptime.
     let mut told: Vec<(Instant, f64, u64)> = Vec::new();
     while told.len() < 12 {
         let line: Value = serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON");
@@ -498,14 +505,14 @@ fn a_shard_that_stands_still_is_marked_and_holds_nothing_up() {
     screen.is_restored(0);
 }
 
-/// The process that wrote its number there.
+/// The process that wrote its id there.
 fn pid_in(path: &std::path::Path) -> String {
     std::fs::read_to_string(path).expect("a number").trim().to_owned()
 }
 
 fn is_gone_within_seconds(pid: &str) {
     let end = Instant::now() + Duration::from_secs(30);
-    // One that has ended and is not waited for yet is a zombie.
+    // A process that has exited and was not waited for is a zombie.
     let lives = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     while lives() {
         if Instant::now() > end {
@@ -516,14 +523,15 @@ fn is_gone_within_seconds(pid: &str) {
     }
 }
 
-/// When its terminal goes it ends, by itself: its parent, who held the other side, is killed and tells it nothing. Signals end it
-/// whatever it waits for, here a server that takes connections and never answers.
+/// It exits by itself when its terminal disappears: its parent, which held the other side, is
+/// killed without notifying it. Signals end it whatever it waits for, here a server that accepts
+/// connections and never answers.
 #[test]
 fn it_ends_with_its_terminal_and_with_a_signal() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
     let pid = server.data.path().join("pid");
     let exec = |further: &str| format!("setsid -w sh -c 'echo $$ > {}; exec {THRONG} top {further}'", pid.display());
-    // In a session of its own no SIGHUP comes: only the terminal's end tells.
+    // In a session of its own no SIGHUP arrives: only the terminal's end shows it.
     let mut screen = Screen::start(&exec(&format!("--data {}", server.folder())));
     screen.wait("SHARD");
     let process = pid_in(&pid);
@@ -551,7 +559,7 @@ fn a_server_that_goes_away_is_told() {
     screen.stands(&["the server has gone away", "connection refused"]);
     screen.press("q");
     screen.is_restored(0);
-    // Nobody is there: a word, and no screen.
+    // Nobody is connected: a message, and no screen.
     let output = top(&server, &["--once"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let output = throng(&["top", "--once", "--from", "http://127.0.0.1:1"]);

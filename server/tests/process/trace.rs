@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::support::{Server, good, has_uring, throng, until};
 
-/// What must not be seen of a stanza.
+/// Must not be visible in a stanza.
 const SECRET: &str = "it-is-the-east-and-juliet-is-the-sun";
 
-/// A trace under way.
+/// A trace in progress.
 struct Trace {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -27,7 +27,7 @@ impl Drop for Trace {
 }
 
 impl Trace {
-    /// Begun, as the server's events say.
+    /// Started, according to the server's events.
     fn begin(server: &Server, jid: &str, further: &[&str]) -> Trace {
         let before = events(server, "begins").len();
         let mut child = server
@@ -42,7 +42,7 @@ impl Trace {
         Trace { child, out, lines: Vec::new() }
     }
 
-    /// Reads on to a line that is like this.
+    /// Reads up to a line that matches.
     fn hear(&mut self, like: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -60,7 +60,7 @@ impl Trace {
         kill_process(pid, signal).expect("it is there");
     }
 
-    /// Ends it as Ctrl-C does; all lines, and what was said beside them.
+    /// Ends it like Ctrl-C; returns all lines, and the other output.
     fn end(mut self) -> (Vec<Value>, String) {
         self.signal(Signal::INT);
         self.hear(|line| line["ended"].is_object());
@@ -71,7 +71,7 @@ impl Trace {
     }
 }
 
-/// Lines of the events that say this of a trace.
+/// Lines of the events with these words about a trace.
 fn events(server: &Server, what: &str) -> Vec<String> {
     let list = String::from_utf8(server.ctl(&["knob", "list"]).stdout).expect("text");
     let of_traces = list.lines().filter(|line| line.contains("a trace of ") && line.contains(what));
@@ -99,7 +99,7 @@ fn shows_withholds_and_tells(driver: &str) {
     assert!(after["after_us"].is_u64(), "{after}");
     juliet.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");
     trace.hear(|line| line["of"] == got["n"] && line["fate"] == "acknowledged");
-    // The client's answers are seen as well, and what is refused.
+    // The client's answers are visible as well, and refused stanzas.
     juliet.ask("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
     assert_eq!(trace.hear(|line| line["id"] == "p" && line["way"] == "in")["fate"], "taken");
     juliet.send(&format!("<message to='x@elsewhere.example' id='e'><body>{SECRET}</body></message>"));
@@ -111,7 +111,8 @@ fn shows_withholds_and_tells(driver: &str) {
     let (lines, said) = trace.end();
     assert!(!format!("{lines:?}{said}").contains(SECRET), "{lines:?}");
     whole.end();
-    // Whose, with bodies or not, from where: in the log, the events and the recording; of the stanzas nothing.
+    // Whose trace, with bodies or not, and from where: in the log, the events and the recording; no
+    // content of stanzas.
     let begun = events(&server, "begins");
     assert!(begun[0].ends_with("a trace of juliet@localhost begins (control socket)"), "{begun:?}");
     assert!(begun[1].ends_with("a trace of romeo@localhost/orchard begins, with bodies (control socket)"), "{begun:?}");
@@ -171,7 +172,7 @@ fn bad_addresses_and_times_are_refused_and_the_server_lives_on() {
     for seconds in ["0", "-1", "3601", "x"] {
         assert_eq!(server.ctl(&["trace", "--jid", "juliet", "--seconds", seconds]).status.code(), Some(2));
     }
-    // Whoever is not there may come; a name that is like another's is nobody's.
+    // An absent user may come; a similar name matches nobody.
     let quiet = server.ctl(&["trace", "--jid", "Nobody@LocalHost", "--seconds", "1"]);
     good(&quiet);
     let said = String::from_utf8_lossy(&quiet.stderr).into_owned();
@@ -203,7 +204,7 @@ fn a_flood_is_counted_every_message_arrives_and_an_abandoned_trace_ends() {
     trace.signal(Signal::CONT);
     let (lines, said) = trace.end();
     let ended = &lines.last().expect("an end")["ended"];
-    // Some of them waited in the log first, and are seen there, too.
+    // Some of them waited in the log first, and are visible there, too.
     assert!(ended["stanzas"].as_u64().is_some_and(|seen| (most..=2 * most).contains(&(seen as usize))), "{ended}");
     assert!(ended["dropped"].as_u64().is_some_and(|dropped| dropped >= (most - 4_096) as u64), "{ended}");
     assert!(said.contains("lines left out"), "{said}");

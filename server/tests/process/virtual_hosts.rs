@@ -1,4 +1,4 @@
-//! Several domains on one server: each has accounts of its own, and its own certificate.
+//! Several domains on one server: each has its own accounts and its own certificate.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn users_of_one_name_at_two_domains_are_two() {
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("elsewhere.example is not served here"), "{why}");
 
-    // The password of the one is not the other's.
+    // The passwords are independent.
     let header = "<stream:stream to='capulet.example' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
     let mut wrong = Client::connect(&server.plain);
     assert!(wrong.ask(header, "</stream:features>").contains("from='capulet.example'"));
@@ -44,7 +44,7 @@ fn users_of_one_name_at_two_domains_are_two() {
     });
     juliet.send("<message to='romeo@capulet.example' type='chat'><body>for one of them</body></message>");
     assert!(there.hear("</message>").contains("from='juliet@m\u{fc}nchen.example/a'"));
-    // What the operator asks about one is not about the other.
+    // The operator's query about one does not include the other.
     let sessions = |of: &str| String::from_utf8(server.ctl(&["sessions", of]).stdout).expect("text");
     assert!(sessions("romeo@capulet.example").contains("romeo@capulet.example/a"));
     assert!(!sessions("romeo@capulet.example").contains("romeo@localhost"));
@@ -54,7 +54,7 @@ fn users_of_one_name_at_two_domains_are_two() {
     good(&server.command(&["user", "del", "romeo@capulet.example", "--yes"]).output().unwrap());
     let status = String::from_utf8(server.ctl(&["status"]).stdout).expect("text");
     assert!(status.contains("localhost and 2 virtual hosts"), "{status}");
-    // The other is as it was: nothing has come to it, and the server hears it.
+    // The other is not affected: it has received nothing, and the server still answers it.
     let ping = "<iq type='get' id='p' to='capulet.example'><ping xmlns='urn:xmpp:ping'/></iq>";
     let heard = here.ask(ping, "id='p'");
     assert!(!heard.contains("<message"), "{heard}");
@@ -62,7 +62,8 @@ fn users_of_one_name_at_two_domains_are_two() {
     assert!(listed.contains("romeo@localhost\n") && !listed.contains("romeo@capulet.example"), "{listed}");
 }
 
-/// RFC 6125: a client of a domain takes its certificate, which it is shown by the name that it asks for.
+/// RFC 6125: a client of a domain accepts its certificate, which is selected by the name that the
+/// client requests.
 #[test]
 fn each_domain_shows_its_certificate() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -86,7 +87,7 @@ fn each_domain_shows_its_certificate() {
         );
         Client::connect_tls_as(&server.direct, certificate, host).ask(&header, "</stream:features>");
     }
-    // A reload takes a new one.
+    // A reload loads a new one.
     let made = rcgen::generate_simple_self_signed(vec!["capulet.example".to_owned()]).expect("a certificate");
     fs::write(of.join("fullchain.pem"), made.cert.pem()).expect("a file");
     fs::write(of.join("privkey.pem"), made.signing_key.serialize_pem()).expect("a file");
@@ -105,11 +106,11 @@ fn a_store_has_one_main_domain_and_more_beside_it() {
         throng(&[&["user", "add", user, "--password", "x", "--data", data], further].concat())
     };
     good(&add("romeo@a.example", &[]));
-    // The store is a.example's from now on.
+    // The store belongs to a.example from now on.
     let why = String::from_utf8_lossy(&add("juliet@b.example", &[]).stderr).into_owned();
     assert!(why.contains("of the domain a.example, not of b.example") && why.contains("virtual_hosts"), "{why}");
     good(&add("juliet@b.example", &["--virtual-hosts", "b.example"]));
-    // It does not become another's by that.
+    // That does not change the store's domain.
     let listed = throng(&["user", "list", "--data", data]);
     let listed = String::from_utf8(listed.stdout).expect("text");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A client that says each stanza itself, over a socket or TLS.
+//! A client that writes each stanza itself, over a socket or TLS.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Longest wait for what has to come, on a machine that has other things to do.
+/// Limit of a wait, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const HEADER: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
@@ -21,9 +21,9 @@ const HEADER: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:
 trait Wire: Read + Write + Send {}
 impl<T: Read + Write + Send> Wire for T {}
 
-/// A connection, and what has come and was not waited for yet.
+/// A connection, and its unread input.
 pub(crate) struct Client {
-    /// The socket below all.
+    /// The underlying socket.
     pub(crate) socket: TcpStream,
     wire: Box<dyn Wire>,
     said: String,
@@ -47,7 +47,7 @@ impl Client {
         Client::over(socket, wire)
     }
 
-    /// Of which the kernel keeps little when it does not read.
+    /// With small kernel buffers when it does not read.
     pub(crate) fn connect_with_little_room(to: &str) -> Client {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
         socket.set_recv_buffer_size(4_096).expect("a size");
@@ -57,12 +57,12 @@ impl Client {
         Client::over(socket, wire)
     }
 
-    /// Over TLS 1.3, to one with this certificate.
+    /// Over TLS 1.3, to a server with this certificate.
     pub(crate) fn connect_tls(to: &str, certificate: &Path) -> Client {
         Client::connect_tls_as(to, certificate, "localhost")
     }
 
-    /// The same to a host that is named (SNI).
+    /// The same with a host name (SNI).
     pub(crate) fn connect_tls_as(to: &str, certificate: &Path, host: &str) -> Client {
         let socket = TcpStream::connect(to).expect("a connection");
         let mut roots = RootCertStore::empty();
@@ -83,7 +83,7 @@ impl Client {
         Client { socket, wire: Box::new(wire), said: String::new() }
     }
 
-    /// Logs in by PLAIN and binds a resource.
+    /// Logs in with PLAIN and binds a resource.
     pub(crate) fn log_in(self, user: &str, password: &str, resource: &str) -> Client {
         let mut client = self.authenticated(user, password);
         let resource = format!("<resource>{resource}</resource>");
@@ -93,7 +93,7 @@ impl Client {
         client
     }
 
-    /// Logs in by PLAIN and binds nothing yet. A user without a domain is of `localhost`.
+    /// Logs in with PLAIN and binds nothing yet. A user without a domain is at `localhost`.
     pub(crate) fn authenticated(mut self, user: &str, password: &str) -> Client {
         let (user, domain) = user.split_once('@').unwrap_or((user, "localhost"));
         let header = HEADER.replace("localhost", domain);
@@ -115,13 +115,13 @@ impl Client {
         self.wire.flush().expect("sent");
     }
 
-    /// Sends, and reads up to what is waited for; all of it.
+    /// Sends, and reads up to this text; returns everything read.
     pub(crate) fn ask(&mut self, xml: &str, until: &str) -> String {
         self.send(xml);
         self.hear(until)
     }
 
-    /// Reads up to what is waited for; all of it.
+    /// Reads up to this text; returns everything read.
     pub(crate) fn hear(&mut self, until: &str) -> String {
         loop {
             if let Some(at) = self.said.find(until) {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// All that comes until the connection ends.
+    /// All input until the connection ends.
     pub(crate) fn rest(&mut self) -> String {
         loop {
             match self.read() {

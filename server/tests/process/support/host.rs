@@ -5,13 +5,13 @@ use std::process::{Child, Command, Output, Stdio};
 
 use super::{Client, PASSWORD, THRONG, announced, good, read, until};
 
-/// A data folder, and the server on it while one runs; ended when dropped.
+/// A data folder, and its server while one runs; killed when dropped.
 pub(crate) struct Host {
     folder: tempfile::TempDir,
     child: Option<Child>,
-    /// Where the server listens for streams in the clear; empty before the first start.
+    /// The address for streams in the clear; empty before the first start.
     pub(crate) plain: String,
-    /// Where it listens for TLS, if a flag says so.
+    /// The address for TLS, if a flag enables it.
     pub(crate) direct: String,
 }
 
@@ -25,7 +25,7 @@ impl Drop for Host {
 }
 
 impl Host {
-    /// One with accounts, whose password is [`PASSWORD`].
+    /// A host with accounts, whose password is [`PASSWORD`].
     pub(crate) fn new(accounts: &[&str]) -> Host {
         let host = Host::on(tempfile::tempdir().expect("a folder"));
         for account in accounts {
@@ -34,7 +34,7 @@ impl Host {
         host
     }
 
-    /// One with a folder that is there.
+    /// A host on an existing folder.
     pub(crate) fn on(folder: tempfile::TempDir) -> Host {
         Host { folder, child: None, plain: String::new(), direct: String::new() }
     }
@@ -43,7 +43,7 @@ impl Host {
         self.folder.path()
     }
 
-    /// What the last server has said and logged.
+    /// The output and log of the last server.
     pub(crate) fn log(&self) -> String {
         read(&self.data().join("out"))
     }
@@ -53,7 +53,7 @@ impl Host {
         Command::new(THRONG).args(arguments).arg("--data").arg(self.data()).output().expect("throng runs")
     }
 
-    /// What a command prints that must succeed.
+    /// The output of a command that must succeed.
     pub(crate) fn good(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         good(&output);
@@ -77,19 +77,19 @@ impl Host {
         (self.plain, self.direct) = announced(&self.log());
     }
 
-    /// Stops the server as an operator does.
+    /// Stops the server like an operator.
     pub(crate) fn stop(&mut self) {
         self.good(&["ctl", "shutdown"]);
         self.ends();
     }
 
-    /// Waits until the server has ended by itself, in order.
+    /// Waits until the server has exited by itself, gracefully.
     pub(crate) fn ends(&mut self) {
         let status = self.child.take().expect("a server").wait().expect("a child");
         assert!(status.success(), "{}", self.log());
     }
 
-    /// Ends the server as `kill -9` does.
+    /// Kills the server like `kill -9`.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("a server");
         child.kill().expect("killed");

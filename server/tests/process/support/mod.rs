@@ -17,10 +17,10 @@ pub(crate) use uring::has_uring;
 
 pub(crate) const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-/// Of accounts that [`Server::add`] makes.
+/// The password of accounts created by [`Server::add`].
 pub(crate) const PASSWORD: &str = "pencil";
 
-/// A server with fifty accounts, ended when dropped.
+/// A server with fifty accounts, killed when dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) plain: String,
@@ -41,7 +41,7 @@ impl Server {
         Server::start_in(tempfile::tempdir().expect("a folder"), further)
     }
 
-    /// The same in a folder with something in it; the server's own is `data` in it.
+    /// The same in a folder with existing files; the server's own folder is `data` in it.
     pub(crate) fn start_in(data: tempfile::TempDir, further: &[&str]) -> Server {
         Server::start_planted(data, "", further)
     }
@@ -53,7 +53,7 @@ impl Server {
         let csv = csv.to_str().expect("a plain path");
         let folder = folder.to_str().expect("a plain path");
         good(&throng(&["load", "--write-accounts", csv, "--sessions", "50"]));
-        // A configuration that is there names the domain.
+        // An existing configuration names the domain.
         let domain: &[&str] =
             if data.path().join("data/throng.toml").exists() { &[] } else { &["--domain", "localhost"] };
         good(&throng(&[&["user", "import", csv, "--data", folder], domain].concat()));
@@ -88,7 +88,7 @@ impl Server {
         self.data.path().join("data").to_str().expect("a plain path").to_owned()
     }
 
-    /// The folder of a thread of this name in `/proc`, if it has one.
+    /// The folder in `/proc` of a thread with this name, if there is one.
     pub(crate) fn task(&self, name: &str) -> Option<PathBuf> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads");
         let mut tasks = tasks.filter_map(|task| Some(task.ok()?.path()));
@@ -112,7 +112,7 @@ impl Server {
         self.command(&[&["ctl"], arguments].concat()).output().expect("throng runs")
     }
 
-    /// Makes accounts.
+    /// Creates accounts.
     pub(crate) fn add(&self, users: &[&str]) {
         for user in users {
             good(&self.command(&["user", "add", user, "--password", PASSWORD]).output().expect("throng runs"));
@@ -124,7 +124,7 @@ impl Server {
         Client::connect(&self.plain).log_in(user, PASSWORD, resource)
     }
 
-    /// Where the operator's HTTP is, as the log says.
+    /// The address of the operator's HTTP interface, from the log.
     pub(crate) fn http(&self) -> String {
         let mut found = None;
         until("the operator's HTTP", || {
@@ -136,14 +136,14 @@ impl Server {
         found.expect("just found")
     }
 
-    /// The file of the token that the operator's HTTP asks for, and the token.
+    /// The file of the token for the operator's HTTP interface, and the token.
     pub(crate) fn token(&self) -> (String, String) {
         let file = format!("{}/http.token", self.folder());
         let token = read(Path::new(&file)).trim().to_owned();
         (file, token)
     }
 
-    /// What the operator's HTTP answers.
+    /// The response of the operator's HTTP interface.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.http()).expect("a connection");
         stream.set_read_timeout(Some(WAIT)).expect("a time-out");
@@ -156,7 +156,7 @@ impl Server {
     }
 }
 
-/// Where a server listens that has said so: for streams in the clear, and for TLS from the first byte.
+/// The addresses that a server has announced: for streams in the clear, and for direct TLS.
 fn announced(said: &str) -> (String, String) {
     let address = |kind: &str| {
         let words = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -166,10 +166,10 @@ fn announced(said: &str) -> (String, String) {
     (address("STARTTLS"), address("TLS"))
 }
 
-/// Longest wait on a machine that has other things to do.
+/// Limit of a wait on a busy machine.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + WAIT;
     while !is_so() {

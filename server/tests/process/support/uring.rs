@@ -1,6 +1,6 @@
 //! Whether a test of io_uring can run.
 
-/// Whether this machine has io_uring as the server wants it; if not, says why.
+/// Whether this machine has the io_uring that the server needs; if not, prints why.
 pub(crate) fn has_uring() -> bool {
     let data = tempfile::tempdir().expect("a folder");
     let none = ["--c2s", "192.0.2.1:1", "--c2s-tls", "off", "--driver", "uring"];
