@@ -118,7 +118,7 @@ impl Arrival {
     }
 
     fn child(&mut self, element: &Element, batch: &mut Batch) {
-        let twice = |what| Word::new(what, "there are two of them; the first one counts");
+        let twice = |what| Word::new(what, "there are two of them; the first one is used");
         if keys::is_keys(element) {
             match keys::read(element) {
                 Ok(set) if self.keys.iter().any(|other| other.kind() == set.kind()) => {
@@ -131,7 +131,7 @@ impl Arrival {
             match self.card {
                 Some(_) => self.words.push(twice("vCard")),
                 None if xml::whole(element).len() > VCARD_BYTES_MAX => {
-                    self.words.push(Word::new("vCard", "it is larger than a vCard may be"));
+                    self.words.push(Word::new("vCard", "it exceeds the size limit of a vCard"));
                 }
                 None => self.card = Some(element.clone()),
             }
@@ -152,7 +152,7 @@ impl Arrival {
     fn unknown(&mut self, element: &Element) {
         let namespace = element.ns();
         let (name, namespace) = (beginning(element.name(), NAMED_BYTES_MAX), beginning(&namespace, NAMED_BYTES_MAX));
-        self.words.push(Word::new("element", format!("<{name} xmlns='{namespace}'/> is nothing that is known")));
+        self.words.push(Word::new("element", format!("<{name} xmlns='{namespace}'/> is unknown")));
     }
 
     fn wait(&mut self, stored: Stored) {
@@ -170,7 +170,7 @@ impl Arrival {
         if self.archived.is_some_and(|(_, last)| last > time_ms) {
             // XEP-0227 4.11: MUST be in chronological order.
             self.words
-                .push(Word::new("archived message", "it is older than the one before; taken in the file's order"));
+                .push(Word::new("archived message", "it is older than the previous one; the file's order is kept"));
         }
         let entry = Entry { incoming, waits: false, time_ms, peer: &peer, xml: &xml, trail: b"" };
         extension::archive(batch, &self.domains, &self.user, number, &entry);

@@ -122,7 +122,7 @@ impl<E> Departure<'_, E> {
         Ok(match (self.read)(query)? {
             Found::Value(row) => row,
             Found::Rows { .. } | Found::Damaged => {
-                self.word(what, "its row is damaged: `throng store check` says where");
+                self.word(what, "its row is damaged: `throng store check` shows where");
                 None
             }
         })
@@ -135,7 +135,7 @@ impl<E> Departure<'_, E> {
                 (rows, more)
             }
             Found::Value(_) | Found::Damaged => {
-                self.word(what, "rows are damaged: `throng store check` says where");
+                self.word(what, "rows are damaged: `throng store check` shows where");
                 (Vec::new(), false)
             }
         })
@@ -152,10 +152,10 @@ impl<E> Departure<'_, E> {
             // The importing server does not know about suspended accounts, and would let the user
             // in.
             Ok(credentials) if credentials.standing() != Standing::InUse => {
-                self.word("credentials", "the account is out of use: it is written without credentials");
+                self.word("credentials", "the account is disabled: it is exported without credentials");
             }
             Ok(credentials) => keys::write(&mut self.text, &credentials, self.portion.keys_twice),
-            Err(_) => self.word("credentials", "the account's row is damaged: it is written without credentials"),
+            Err(_) => self.word("credentials", "the account's row is damaged: it is exported without credentials"),
         }
     }
 
@@ -241,7 +241,9 @@ impl<E> Departure<'_, E> {
                         visit(self, *number, entry)?;
                     }
                 }
-                None => self.word("archived message", "its row is damaged: those beside it are not written either"),
+                None => {
+                    self.word("archived message", "its row is damaged: the others in the row are not exported either")
+                }
             }
             if !more {
                 return Ok(());
@@ -253,7 +255,7 @@ impl<E> Departure<'_, E> {
     fn roster(&mut self) -> Result<Vec<u8>, E> {
         let (rows, more) = self.rows(&roster_rows::query(self.user), "contact")?;
         if more {
-            self.word("contact", "the roster has more than a roster may have: the rest is not written");
+            self.word("contact", "the roster exceeds its limit: the rest is not exported");
         }
         let (mut requests, mut open) = (Vec::new(), false);
         for row in rows.iter().filter(|row| !row.sort.is_empty()) {
@@ -285,7 +287,7 @@ impl<E> Departure<'_, E> {
     fn private(&mut self) -> Result<(), E> {
         let (rows, more) = self.rows(&private::all(self.user), "private element")?;
         if more {
-            self.word("private element", "there are more than a user may have: the rest is not written");
+            self.word("private element", "there are more than a user may have: the rest is not exported");
         }
         if rows.is_empty() {
             return Ok(());
@@ -330,7 +332,7 @@ impl<E> Departure<'_, E> {
     fn nodes(&mut self) -> Result<(), E> {
         let row = self.value(&node_rows::directory(self.user), "node")?;
         let Some(directory) = Directory::decode(row.as_deref()) else {
-            self.word("node", "the directory's row is damaged: no node is written");
+            self.word("node", "the directory's row is damaged: no node is exported");
             return Ok(());
         };
         if directory.nodes().is_empty() {
@@ -343,7 +345,7 @@ impl<E> Departure<'_, E> {
                 false => None,
             };
             let affiliates = Affiliates::decode(row.as_deref()).unwrap_or_else(|| {
-                self.word("node", "the row with those affiliated is damaged");
+                self.word("node", "the row with its affiliations is damaged");
                 Affiliates::default()
             });
             self.departed.counts.nodes += 1;

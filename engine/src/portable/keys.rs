@@ -45,7 +45,7 @@ pub(super) fn in_password(password: &str) -> Option<Result<KeySet, Word>> {
 pub(super) fn read(element: &Element) -> Result<KeySet, Word> {
     let mechanism = element.attr("mechanism").unwrap_or_default();
     let Some(kind) = HashKind::ALL.into_iter().find(|kind| name(*kind) == mechanism) else {
-        return Err(Word::new(WHAT, format!("{mechanism:?} is no mechanism of this server")));
+        return Err(Word::new(WHAT, format!("{mechanism:?} is not a mechanism of this server")));
     };
     let text =
         |child: &str| element.get_child(child, NS_SCRAM).map_or(String::new(), |child| child.text().trim().to_owned());

@@ -32,12 +32,14 @@ const TIME_MS_MAX: u64 = (1 << 48) - 1;
 /// element gives it; otherwise the time is that of the delay, or now.
 fn read(user: &str, message: &Element, time_us: Option<u64>, now_us: u64) -> Result<Stored, &'static str> {
     if message.name() != "message" {
-        return Err("it is no message");
+        return Err("it is not a message");
     }
     let address = |name: &str| match message.attr(name) {
         // RFC 6120 8.1.1.1, 8.1.2.1: a missing address is the account's own.
         None => Ok(user.into()),
-        Some(jid) => Jid::parse(jid).map(|jid| Box::from(jid.as_str())).map_err(|_| "`from` or `to` is no valid JID"),
+        Some(jid) => {
+            Jid::parse(jid).map(|jid| Box::from(jid.as_str())).map_err(|_| "`from` or `to` is not a valid JID")
+        }
     };
     let (from, to): (Box<str>, Box<str>) = (address("from")?, address("to")?);
     let incoming = bare_of(&from) != user;
@@ -56,7 +58,7 @@ fn read(user: &str, message: &Element, time_us: Option<u64>, now_us: u64) -> Res
     let others = [("from", &*from), ("to", &*to)];
     xml::write_with(&mut xml, message, &message.ns(), &others, &|child| !is_id(child) && !is_delay(child));
     if !xml::is_stanza(&xml) {
-        return Err("it is larger or deeper than a stanza may be");
+        return Err("it exceeds the size or depth limit of a stanza");
     }
     let peer = if incoming { from } else { to };
     Ok(Stored { incoming, peer, xml, id, time_ms: (time_us / 1_000).min(TIME_MS_MAX) })
@@ -75,7 +77,7 @@ pub(super) fn waiting(user: &str, message: &Element, now_us: u64) -> Result<Stor
 pub(super) fn result(user: &str, result: &Element, now_us: u64) -> Result<Stored, Word> {
     let word = |why: &str| Word::new("archived message", why);
     if !result.is("result", NS_MAM) {
-        return Err(word("an element of an archive that is no result"));
+        return Err(word("an element of the archive is not a result"));
     }
     let forwarded = result.get_child("forwarded", NS_FORWARD).ok_or(word("it has no forwarded message"))?;
     let stamp = forwarded.get_child("delay", NS_DELAY).and_then(|delay| delay.attr("stamp"));

@@ -54,7 +54,7 @@ impl Arriving {
             Some(name) => name,
         };
         if !self.nodes.contains_key(name) && self.nodes.len() == NODES_MAX {
-            word("the user has more nodes than an account may have");
+            word("the account has more nodes than it may have");
             return None;
         }
         Some(self.nodes.entry(name.into()).or_default())
@@ -77,19 +77,19 @@ impl Arriving {
                         "member" => Affiliation::Member,
                         "outcast" => Affiliation::Outcast,
                         "publisher" | "publish-only" => {
-                            word("only its owner publishes: publishers are members".into());
+                            word("only its owner can publish: publishers become members".into());
                             Affiliation::Member
                         }
                         "owner" | "none" => continue,
                         _ => {
-                            word("an affiliation that is not known".into());
+                            word("an affiliation is unknown".into());
                             continue;
                         }
                     };
                     match child.attr("jid").and_then(bare) {
                         None => word("an affiliation has no valid JID".into()),
                         Some(_) if node.affiliates.affiliations.len() == NODE_AFFILIATES_MAX => {
-                            word("too many are affiliated with it".into());
+                            word("it has too many affiliations".into());
                         }
                         Some(jid) => node.affiliates.affiliate(&jid, Some(affiliation)),
                     }
@@ -104,19 +104,19 @@ impl Arriving {
                         "pending" => node.affiliates.pending.len(),
                         "none" => continue,
                         _ => {
-                            word("a subscription is in a state that is not known".into());
+                            word("the state of a subscription is unknown".into());
                             continue;
                         }
                     };
                     match child.attr("jid").and_then(|jid| Jid::parse(jid).ok()) {
                         None => word("a subscription has no valid JID".into()),
-                        Some(_) if there == NODE_AFFILIATES_MAX => word("too many are subscribed to it".into()),
+                        Some(_) if there == NODE_AFFILIATES_MAX => word("it has too many subscriptions".into()),
                         Some(jid) if state == "subscribed" => node.affiliates.subscribe(jid.as_str()),
                         Some(jid) => drop(node.affiliates.want(jid.as_str())),
                     }
                 }
             }
-            name => word(format!("<{name}/> says nothing of a node that is known")),
+            name => word(format!("<{name}/> is unknown in a node")),
         }
     }
 
@@ -133,7 +133,7 @@ impl Arriving {
         let Some(node) = self.node(Some(name), words) else { return };
         let mut word = |why: &str| words.push(Word::new("item", why));
         if !element.is("item", NS_NODES) {
-            return word("an element of a node that is no item");
+            return word("an element of the node is not an item");
         }
         let mut children = element.children();
         let (Some(payload), None) = (children.next(), children.next()) else {
@@ -145,22 +145,22 @@ impl Arriving {
         };
         let payload = xml::whole(payload);
         if id.len() > NODE_ID_BYTES_MAX || payload.len() > NODE_ITEM_BYTES_MAX {
-            return word("it is larger than an item may be");
+            return word("it exceeds the size limit of an item");
         }
         let item = Item { at_us: now_us, id: &id, payload: &payload };
         let place = Place { number, bytes: item.bytes() };
         let mut gone = 0;
         if let Some(at) = node.items.iter().position(|(other, _)| *other == id) {
             gone += forget(node, at, owner, name, batch);
-            word("there are two with one id: the later one counts");
+            word("two items have this id: the later one is used");
         }
         while node.items.len() >= NODE_ITEMS_MAX as usize {
             gone += forget(node, 0, owner, name, batch);
-            word("the node has more than it may have: the last ones are kept");
+            word("the node exceeds its limit of items: the last ones are kept");
         }
         if bytes - gone + u64::from(place.bytes) > NODE_BYTES_MAX {
             self.bytes = bytes - gone;
-            return word("the user's items are larger together than they may be");
+            return word("the user's items exceed their total size limit");
         }
         item.put(batch, owner, name, number);
         node.items.push_back((id, place));
@@ -216,7 +216,7 @@ impl Arriving {
         directory.last = self.last;
         for (name, node) in &mut self.nodes {
             let config = node.config.take().unwrap_or_else(|| {
-                word("its configuration is not in the file: only the owner sees it");
+                word("its configuration is not in the file: only the owner can see it");
                 Config { access: Access::Whitelist, items_max: u32::MAX, ..Config::default() }
             });
             let most = if config.persist { config.items_max() as usize } else { 0 };
@@ -231,7 +231,7 @@ impl Arriving {
             (entry.items, entry.listed) = (node.items.len() as u32, listed);
             entry.bytes = node.items.iter().map(|(_, place)| u64::from(place.bytes)).sum();
             if node.affiliates.put(batch, owner, name).is_err() {
-                word("too many are affiliated with it: nobody is");
+                word("it has too many affiliations: none is kept");
                 entry.listed = false;
             }
         }

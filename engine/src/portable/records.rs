@@ -31,10 +31,10 @@ impl Private {
         }
         let (key, written) = (rows::key(&own, element.name()), xml::whole(element));
         if self.elements.contains_key(&key) {
-            return word("there are two of this namespace and name; the first one counts");
+            return word("two elements have this namespace and name; the first one is used");
         }
         if self.elements.len() == PRIVATE_ELEMENTS_MAX || self.bytes + written.len() > PRIVATE_BYTES_MAX {
-            return word("the user has more private data than fits");
+            return word("the user's private data exceeds its limit");
         }
         self.bytes += written.len();
         self.elements.insert(key, written);
@@ -55,7 +55,7 @@ pub(super) fn blocked(query: &Element, words: &mut Vec<Word>) -> Vec<Box<str>> {
     let default = query.get_child("default", NS_PRIVACY).and_then(|default| default.attr("name"));
     for list in query.children().filter(named) {
         if list.attr("name") != default {
-            word("a list that is not the default one is in force for nobody who is away");
+            word("only the default list applies to users who are offline");
         }
     }
     let list = query.children().filter(named).find(|list| default.is_some() && list.attr("name") == default);
@@ -72,8 +72,8 @@ pub(super) fn blocked(query: &Element, words: &mut Vec<Word>) -> Vec<Box<str>> {
                 Err(_) => word("an item has no valid JID"),
             },
             (Some("allow"), None, _) => break,
-            (Some("allow"), ..) => word("an item allows what later ones deny: these are taken as they are"),
-            _ => word("an item denies something else than all of one address: only that can be kept"),
+            (Some("allow"), ..) => word("an item allows what later ones deny: the denials are imported unchanged"),
+            _ => word("an item does not deny everything of one address: only such items can be imported"),
         }
     }
     jids.sort_unstable();
@@ -86,7 +86,7 @@ pub(super) fn block(owner: &str, jids: Vec<Box<str>>, batch: &mut Batch, counts:
     let count = jids.len() as u64;
     match blocking::put(batch, owner, jids) {
         true => counts.blocked += count,
-        false => words.push(Word::new("privacy list", "it has more addresses than a user may block: none is blocked")),
+        false => words.push(Word::new("privacy list", "it exceeds the limit of blocked addresses: none is blocked")),
     }
 }
 

@@ -61,11 +61,11 @@ impl Arriving {
         const WHAT: &str = "contact";
         let mut word = |why: &str| words.push(Word::new(WHAT, why));
         if !element.is("item", NS_ROSTER) {
-            return word("an element of a roster that is no item");
+            return word("an element of the roster is not an item");
         }
         let Some(jid) = element.attr("jid").and_then(bare) else { return word("it has no valid JID") };
         if &*jid == owner {
-            return word("one's own JID cannot be in the roster");
+            return word("a user's own JID cannot be in the roster");
         }
         let (to, from) = match element.attr("subscription").unwrap_or("none") {
             "none" => (false, false),
@@ -74,14 +74,14 @@ impl Arriving {
             "both" => (true, true),
             "remove" => return word("subscription is `remove`"),
             _ => {
-                word("subscription is none, to, from or both; taken as none");
+                word("subscription must be none, to, from or both; taken as none");
                 (false, false)
             }
         };
         let given = element.attr("name").unwrap_or_default();
         let name = beginning(given, ROSTER_NAME_BYTES_MAX);
         if name.len() < given.len() {
-            word("the name is too long, and was cut");
+            word("the name is too long and was truncated");
         }
         let mut names: Vec<String> = Vec::new();
         for group in element.children().filter(|child| child.is("group", NS_ROSTER)) {
@@ -89,9 +89,9 @@ impl Arriving {
             match () {
                 () if name.is_empty() || names.contains(&name) => {}
                 () if name.len() > ROSTER_GROUP_BYTES_MAX => {
-                    word("the name of a group is too long: it is not in that group")
+                    word("the name of a group is too long: the contact is not in that group")
                 }
-                () if names.len() == ROSTER_GROUPS_MAX => word("too many groups: it is not in all of them"),
+                () if names.len() == ROSTER_GROUPS_MAX => word("too many groups: the contact is not in all of them"),
                 () => names.push(name),
             }
         }
@@ -100,7 +100,7 @@ impl Arriving {
         let there = self.contacts.get(&jid);
         let cost = jid.len() + name.len() + groups.len() + 40;
         if there.is_some_and(|there| there.listed) {
-            return word("it is in the roster twice; the first one counts");
+            return word("it is in the roster twice; the first one is used");
         }
         if self.listed == ROSTER_ITEMS_MAX || self.bytes + cost > ROSTER_BYTES_MAX {
             return word("the roster is full");
@@ -126,7 +126,7 @@ impl Arriving {
         const WHAT: &str = "request";
         let mut word = |why: &str| words.push(Word::new(WHAT, why));
         if element.attr("type") != Some("subscribe") {
-            return word("a presence that is no request for a subscription");
+            return word("a presence is not a subscription request");
         }
         let Some(jid) = element.attr("from").and_then(bare).filter(|jid| **jid != *owner) else {
             return word("it has no valid `from`");
@@ -140,13 +140,13 @@ impl Arriving {
         xml::write(&mut request, &stanza, &stanza.ns());
         if request.len() > ROSTER_REQUEST_BYTES_MAX || !xml::is_stanza(&request) {
             // Of a longer request only type and sender are stored (RFC 6121 3.1.3).
-            word("it is long: only who asks is kept");
+            word("it is long: only the sender is kept");
             request.clear();
         }
         let cost = jid.len() + request.len() + 40;
         let new = !self.contacts.contains_key(&jid);
         if (new && self.hidden == ROSTER_PENDING_MAX) || self.bytes + cost > ROSTER_BYTES_MAX {
-            return word("too many requests wait already");
+            return word("too many requests are already pending");
         }
         self.hidden += usize::from(new);
         self.bytes += cost;

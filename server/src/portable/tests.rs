@@ -776,8 +776,8 @@ fn what_is_too_large_is_passed_over_and_told() {
     assert_eq!((counts.vcards, counts.contacts, counts.private), (0, 1, 1));
     let told = notes(&summary);
     assert!(told.iter().any(|note| note.contains("<vCard xmlns='vcard-temp'/> is larger than 4 MiB")), "{told:?}");
-    assert!(told.iter().any(|note| note.contains("the name is too long, and was cut")), "{told:?}");
-    assert!(told.iter().any(|note| note.contains("more private data than fits")), "{told:?}");
+    assert!(told.iter().any(|note| note.contains("the name is too long and was truncated")), "{told:?}");
+    assert!(told.iter().any(|note| note.contains("private data exceeds its limit")), "{told:?}");
 }
 
 #[test]
