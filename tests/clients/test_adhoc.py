@@ -262,7 +262,7 @@ async def test_reports_are_listed_and_dismissed(world, kind):
     assert (first["jid"], first["reason"], first["text"]) == (spammer, SPAM, text)
     assert (first["messages"], latest["jid"]) == ("28482 38383", "montague.example")
     # Administrators are told at once, or ten minutes after they were told last.
-    told = [e.body for e in nurse.log.events[since:] if "reports of users" in (getattr(e, "body", None) or "")]
+    told = [e.body for e in nurse.log.events[since:] if "reports from users" in (getattr(e, "body", None) or "")]
     assert len(told) <= 1
     for name in ("list", "dismiss"):
         with pytest.raises(IqError) as refused:

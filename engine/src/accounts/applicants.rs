@@ -105,7 +105,7 @@ impl Accounts {
         let Some(news) = self.untold.due(cx.kernel.now.mono_s(), APPLICANTS_TOLD_S) else { return };
         let text = news.text(
             "accounts were registered and wait for approval",
-            "Approve or reject them by your client's commands, or with throng user approve and reject.",
+            "Approve or reject them with your client's commands, or with throng user approve and reject.",
         );
         self.message_administrators(cx, &news.domain, "Accounts wait for approval", &text);
     }

@@ -214,8 +214,8 @@ impl Accounts {
     fn tell_of_reports(&mut self, cx: &mut Streams) {
         let Some(news) = self.reports.untold.due(cx.kernel.now.mono_s(), REPORTS_TOLD_S) else { return };
         let text = news.text(
-            "reports of users",
-            "List and dismiss them by your client's commands, or with throng report list and dismiss.",
+            "reports from users",
+            "List and dismiss them with your client's commands, or with throng report list and dismiss.",
         );
         self.message_administrators(cx, &news.domain, "Users have reported others", &text);
     }

@@ -69,7 +69,7 @@ pub fn before_authentication(
 }
 
 const ANYBODY: &str = "Choose a username and password.";
-const INVITED: &str = "Accounts are registered here by invitation only: open the address that you were given.";
+const INVITED: &str = "Registration is by invitation only: open the link of your invitation.";
 
 fn form(instructions: &str) -> Step {
     Step::Result(

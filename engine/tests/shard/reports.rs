@@ -159,7 +159,7 @@ fn administrators_are_told_at_intervals() {
         }
         let told = talk.hear(nurse, &["</message>"]);
         let reports = REPORTS_USER_MAX - 1;
-        assert!(told.contains(&format!("{reports} reports of users")), "{told}");
+        assert!(told.contains(&format!("{reports} reports from users")), "{told}");
         assert_eq!(told.matches("romeo@localhost, spam:").count(), reports, "{told}");
     }
 }

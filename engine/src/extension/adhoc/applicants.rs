@@ -31,7 +31,7 @@ type Read = fn(&Context<'_>, &super::form::Filled) -> Result<Wish, crate::extens
 pub(super) static COMMANDS: &[Command] = &[
     Command {
         node: "urn:throng:applicants#list",
-        name: "List accounts that wait for approval",
+        name: "List accounts waiting for approval",
         who: Who::Approvers,
         form: None,
         now: no_text,
@@ -42,10 +42,10 @@ pub(super) static COMMANDS: &[Command] = &[
             _ => Vec::new(),
         },
     },
-    decides("urn:throng:applicants#approve", "Approve accounts that wait", |context, filled| {
+    decides("urn:throng:applicants#approve", "Approve waiting accounts", |context, filled| {
         Ok(Wish::Order(Wanted::Decide { accounts: jids(filled, context.bare)?, approve: true }))
     }),
-    decides("urn:throng:applicants#reject", "Reject accounts that wait", |context, filled| {
+    decides("urn:throng:applicants#reject", "Reject waiting accounts", |context, filled| {
         Ok(Wish::Order(Wanted::Decide { accounts: jids(filled, context.bare)?, approve: false }))
     }),
 ];

@@ -16,10 +16,10 @@ pub(super) static COMMANDS: &[Command] = &[
     asks(
         NS,
         "urn:throng:reports#list",
-        "List what users have reported",
+        "List reports from users",
         &[
             Field::new("max_items", "text-single", "Maximum number of reports, up to 50", false),
-            Field::new("after", "text-single", "Go on after this place, as the list before has named it", false),
+            Field::new("after", "text-single", "Continue after this position, as named in the previous list", false),
         ],
         |_, filled| {
             let (after, most) = page(filled, ADHOC_REPORTS_MAX)?;
@@ -34,7 +34,7 @@ pub(super) static COMMANDS: &[Command] = &[
         NS,
         "urn:throng:reports#dismiss",
         "Dismiss reports",
-        &[Field::new("ids", "text-multi", "The ids of the reports, as they are listed", true)],
+        &[Field::new("ids", "text-multi", "The ids of the reports, as listed", true)],
         |_, filled| {
             let given: Vec<&str> = filled.all("ids").map(str::trim).filter(|id| !id.is_empty()).collect();
             if given.len() > ADHOC_JIDS_MAX || given.iter().any(|id| ReportId::read(id).is_none()) {

@@ -24,7 +24,7 @@ pub(super) static COMMANDS: &[Command] = &[
         NS,
         "http://jabber.org/protocol/admin#set-motd",
         "Set the message of the day",
-        &[Field::new("motd", "text-multi", "Message for those who are online, and once for who logs in later", true)],
+        &[Field::new("motd", "text-multi", "Message for online users, and once for users who log in later", true)],
         |_, filled| Ok(Wish::Order(Wanted::SetMotd(text(filled, "motd")?))),
         nothing,
     ),
@@ -35,7 +35,12 @@ pub(super) static COMMANDS: &[Command] = &[
             NS,
             "http://jabber.org/protocol/admin#edit-motd",
             "Edit the message of the day",
-            &[Field::new("motd", "text-multi", "Message for who logs in later and has not seen the one before", true)],
+            &[Field::new(
+                "motd",
+                "text-multi",
+                "Message for users who log in later and have not seen the previous one",
+                true,
+            )],
             |_, filled| Ok(Wish::Order(Wanted::EditMotd(text(filled, "motd")?))),
             nothing,
         )
@@ -54,7 +59,7 @@ pub(super) static COMMANDS: &[Command] = &[
             NS,
             "http://jabber.org/protocol/admin#set-welcome",
             "Set the welcome message",
-            &[Field::new("welcome", "text-multi", "Message for each account that is made later", true)],
+            &[Field::new("welcome", "text-multi", "Message for each account created later", true)],
             set_welcome,
             nothing,
         )

@@ -19,13 +19,13 @@ const SIZES: &[(&str, &str)] = &[
     ("100", "100"),
     ("150", "150"),
     ("200", "200"),
-    ("none", "As many as there may be"),
+    ("none", "As many as permitted"),
 ];
 
 /// The fields that select a page of a list.
 const PAGE: &[Field] = &[
-    Field { options: SIZES, ..Field::new("max_items", "list-single", "Maximum number to look at, up to 200", false) },
-    Field::new("after", "text-single", "Go on after this place, as the list before has named it", false),
+    Field { options: SIZES, ..Field::new("max_items", "list-single", "Maximum number to examine, up to 200", false) },
+    Field::new("after", "text-single", "Continue after this position, as named in the previous list", false),
 ];
 
 const _: () = assert!(ADHOC_ROWS_MAX == 200, "the form says so");
@@ -49,21 +49,21 @@ pub(super) static COMMANDS: &[Command] = &[
     // 4.15
     at_once(
         "http://jabber.org/protocol/admin#get-online-users-num",
-        "Get the number of sessions online",
+        "Get the number of online sessions",
         |_, _| Wish::Order(Wanted::Count(Users::Online)),
         |outcome| count("onlineusersnum", outcome),
     ),
     // 4.16
     at_once(
         "http://jabber.org/protocol/admin#get-active-users-num",
-        "Get the number of sessions online that were heard in the last five minutes",
+        "Get the number of online sessions active in the last five minutes",
         |_, _| Wish::Order(Wanted::Count(Users::Active)),
         |outcome| count("activeusersnum", outcome),
     ),
     // 4.17
     at_once(
         "http://jabber.org/protocol/admin#get-idle-users-num",
-        "Get the number of sessions online that were not heard in the last five minutes",
+        "Get the number of online sessions idle for the last five minutes",
         |_, _| Wish::Order(Wanted::Count(Users::Idle)),
         |outcome| count("idleusersnum", outcome),
     ),
@@ -98,7 +98,7 @@ pub(super) static COMMANDS: &[Command] = &[
     asks(
         NS,
         "http://jabber.org/protocol/admin#get-active-users",
-        "Get a list of users with a session that was heard in the last five minutes",
+        "Get a list of users with a session active in the last five minutes",
         PAGE,
         |_, filled| list(filled, Users::Active),
         |outcome| users("activeuserjids", outcome),
@@ -107,7 +107,7 @@ pub(super) static COMMANDS: &[Command] = &[
     asks(
         NS,
         "http://jabber.org/protocol/admin#get-idle-users",
-        "Get a list of users with a session that was not heard in the last five minutes",
+        "Get a list of users with a session idle for the last five minutes",
         PAGE,
         |_, filled| list(filled, Users::Idle),
         |outcome| users("idleuserjids", outcome),

@@ -131,16 +131,14 @@ pub fn lenient(parent: &Element) -> (Config, Vec<String>) {
             Ok(true) => {}
             Err(wrong) if wrong == error::ACCESS_MODEL => {
                 config.access = Access::Whitelist;
-                passed.push("an access model that this server does not have: only members see it".to_owned());
+                passed.push("its access model is not supported: only members can see it".to_owned());
             }
-            Ok(false) | Err(_) => {
-                passed.push(format!("{} is not what this server can do", beginning(var, NODE_TEXT_BYTES_MAX)))
-            }
+            Ok(false) | Err(_) => passed.push(format!("{} is not supported", beginning(var, NODE_TEXT_BYTES_MAX))),
         }
     }
     if config.publish != PublishModel::Publishers {
         config.publish = PublishModel::Publishers;
-        passed.push("others publish at it: here only its owner does".to_owned());
+        passed.push("others could publish at it: here only its owner can".to_owned());
     }
     (config, passed)
 }
@@ -293,7 +291,7 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str, service: bool) {
     };
     text(out, "title", "A name for the node", &config.title);
     text(out, "description", "A description of the node", &config.description);
-    text(out, "type", "What the payload is, usually its namespace", &config.kind);
+    text(out, "type", "Type of the payload, usually its namespace", &config.kind);
     let models: &[&str] = match service {
         true => &["open", "authorize", "whitelist"],
         false => &["open", "presence", "roster", "authorize", "whitelist"],
@@ -321,7 +319,7 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str, service: bool) {
     ] {
         field(out, var, "boolean", label, &[], &[flag(on)]);
     }
-    text(out, "max_items", "Most items to store, or max", &items_max(config));
+    text(out, "max_items", "Max. items to store, or max", &items_max(config));
     text(out, "item_expire", "Seconds after which items are removed, or max", &item_expire(config));
     let models = ["publishers", "subscribers", "open"];
     let models = &models[..if service { 3 } else { 1 }];

@@ -424,7 +424,7 @@ fn a_node_is_configured_xep_0060_8_2() {
     world.told();
     let answer = world.own(false, "<configure node='n'/>").unwrap();
     assert!(answer.contains(
-        "<field var='pubsub#max_items' type='text-single' label='Most items to store, or max'><value>5</value>"
+        "<field var='pubsub#max_items' type='text-single' label='Max. items to store, or max'><value>5</value>"
     ));
     let submit = form("node_config", &[("max_items", "2"), ("access_model", "open")]);
     world.own(true, &format!("<configure node='n'>{submit}</configure>")).unwrap();
