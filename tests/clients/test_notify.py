@@ -295,7 +295,7 @@ async def test_nothing_is_published_over_a_websocket(notifying_world):
         await socket.send("{}")
         with pytest.raises(ConnectionClosed) as closed:
             await message(socket)
-        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "nothing is taken here; publish by POST")
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "messages are not accepted here; publish by POST")
     with pytest.raises(InvalidStatus) as refused:
         await websocket(notifying_world, "a?after=x")
     assert refused.value.response.status_code == 400
@@ -304,7 +304,7 @@ async def test_nothing_is_published_over_a_websocket(notifying_world):
 async def test_refusals_say_what_to_do(world_of_websockets, notifying_world):
     """Off by default, and bounded: 404, 400 and 413 as text."""
     status, _, text = await asyncio.to_thread(ask, world_of_websockets, "a")
-    assert (status, text) == (404, "there is nothing here\n")
+    assert (status, text) == (404, "nothing is served at this path\n")
     for path, body, wanted, words in [
         ("a/b", None, 400, "letters, digits"), ("a?after=x", None, 400, "id of an item"), ("a", b"x" * 40_000, 413, "too long"),
     ]:

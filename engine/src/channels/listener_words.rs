@@ -242,25 +242,26 @@ impl Channels {
         let (status, text) = match refusal.condition {
             StanzaCondition::Forbidden if publishes => (
                 Status::Forbidden,
-                "the node of this channel takes no publications of everybody; its owners may open it",
+                "the node of this channel does not accept publications from everybody; its owners can open it",
             ),
             StanzaCondition::Forbidden => {
-                (Status::Forbidden, "the node of this channel is not open to everybody; ask by XMPP")
+                (Status::Forbidden, "the node of this channel is not open to everybody; use XMPP")
             }
             StanzaCondition::NotAcceptable => (
                 Status::BadRequest,
-                "the node of this channel keeps no items, so it cannot know a key again; leave it out",
+                "the node of this channel stores no items, so it cannot recognise keys; omit the key",
             ),
             _ if refusal.held.is_some_and(|held| held.limit == Limit::Memberships) && registers => {
-                let text = "this channel, or this address at it, has as many registrations for pushes as it may have";
+                let text =
+                    "this channel, or this address at it, has reached its limit of registrations; remove one first";
                 (Status::TooManyRequests, text)
             }
             _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) && (publishes || registers) => {
-                let text = "this address has made too many channels, or the channel is full; try again later";
+                let text = "this address has created too many channels, or the channel is full; try again later";
                 (Status::TooManyRequests, text)
             }
             StanzaCondition::PolicyViolation | StanzaCondition::ResourceConstraint => {
-                (Status::ServiceUnavailable, "the channel, or the server's disk, is full for now; try again later")
+                (Status::ServiceUnavailable, "the channel or the server's disk is full; try again later")
             }
             _ => (Status::ServiceUnavailable, "the channel cannot be read or written; try again later"),
         };
@@ -414,9 +415,7 @@ impl Channels {
         if matches!(listener.kind, Kind::Socket(None)) {
             let fault = match response.status {
                 Status::Forbidden => FrameFault { code: Code::Policy, text: "a channel is not open to everybody" },
-                Status::Unauthorized => {
-                    FrameFault { code: Code::Policy, text: "the token has expired, or was taken back" }
-                }
+                Status::Unauthorized => FrameFault { code: Code::Policy, text: "the token has expired or was revoked" },
                 _ => FrameFault { code: Code::TryAgain, text: "a channel cannot be read now; try again later" },
             };
             return self.socket_fails(cx, id, fault, Ended::Server);

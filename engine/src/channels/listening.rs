@@ -132,7 +132,9 @@ impl Channels {
         });
         self.listeners.begin(id, listener);
         match (may, publication) {
-            _ if service.is_empty() => self.respond(cx, id, Response::text(Status::NotFound, "there is nothing here")),
+            _ if service.is_empty() => {
+                self.respond(cx, id, Response::text(Status::NotFound, "nothing is served at this path"))
+            }
             (Err(refusal), _) => self.respond(cx, id, refusal),
             (Ok(()), Some(publication)) => self.send_publication(cx, id, &publication, &admission),
             (Ok(()), None) if asks_who => self.ask_occupancy(cx, id),
@@ -234,7 +236,7 @@ impl Channels {
         match gathered.take() {
             Some(gathered) => self.respond_poll(cx, id, &gathered),
             None if listener.is_asking() => {
-                let text = "a channel has not answered in time; try again";
+                let text = "a channel did not answer in time; try again";
                 self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             None => {
@@ -391,11 +393,11 @@ impl Channels {
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         match listener.kind {
             Kind::Publish(..) if is_over => {
-                let text = "whether it was published is not known; try again with the same Idempotency-Key";
+                let text = "the outcome of the publication is unknown; repeat it with the same Idempotency-Key";
                 self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Occupancy | Kind::Info(_) | Kind::Push(_) if is_over => {
-                let text = "the channel has not answered in time; try again";
+                let text = "the channel did not answer in time; try again";
                 self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Held(_) if is_over => self.respond(cx, id, access::unanswered()),

@@ -41,9 +41,9 @@ impl Prefixes {
             all += usize::from(!self.all.contains_key(prefix));
         }
         let (status, text) = if own > NOTIFY_PREFIXES_PER_ADDRESS_MAX {
-            (Status::TooManyRequests, "this address waits for too many prefixes; end some")
+            (Status::TooManyRequests, "this address subscribes to too many prefixes; end some subscriptions")
         } else if all > NOTIFY_PREFIXES_MAX {
-            (Status::ServiceUnavailable, "too many prefixes are waited for; try again later")
+            (Status::ServiceUnavailable, "the server has too many subscriptions to prefixes; try again later")
         } else {
             return Ok(());
         };
@@ -92,7 +92,7 @@ impl Channels {
         let asked = || feeds.iter().map(String::as_str);
         let (count, shards) = (asked().count(), usize::from(cx.kernel.settings.shards()));
         if count > 1 && count * shards > NOTIFY_FEEDS_PER_REQUEST_MAX {
-            let text = "there are too many prefixes in one request, for a server with so many threads";
+            let text = "the request has too many prefixes for a server with this many threads; use several requests";
             return Err(Response::text(Status::BadRequest, text));
         }
         self.listeners.prefixes.has_room(network, asked())

@@ -84,7 +84,7 @@ impl Body {
     fn line(&mut self, line: &[u8]) -> Result<(), Refusal> {
         self.next = match self.next {
             Next::ChunkEnd if line.is_empty() => Next::Size,
-            Next::ChunkEnd => return Err(Refusal::bad("a chunk is longer than it says")),
+            Next::ChunkEnd => return Err(Refusal::bad("a chunk is longer than its announced size")),
             Next::Trailers(_) if line.is_empty() => Next::Done,
             Next::Trailers(bytes) => {
                 // Trailer fields are ignored (RFC 9112 7.1.2).
@@ -93,7 +93,7 @@ impl Body {
                     return Err(Refusal::of(Status::HeaderFieldsTooLarge, "the trailer fields are too long"));
                 }
                 if line[0].is_ascii_whitespace() || !line.contains(&b':') {
-                    return Err(Refusal::bad("a trailer field is wrong"));
+                    return Err(Refusal::bad("a trailer field is malformed"));
                 }
                 Next::Trailers(bytes)
             }
@@ -137,7 +137,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal> {
         None => Err(Refusal::bad("a line of a chunk is too long")),
         Some(end) => match within[..end].strip_suffix(b"\r") {
             Some(line) if !line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') => Ok(Some(line)),
-            _ => Err(Refusal::bad("a line of a chunk is wrong")),
+            _ => Err(Refusal::bad("a line of a chunk is malformed")),
         },
     }
 }
@@ -148,8 +148,8 @@ fn size(line: &[u8]) -> Result<u64, Refusal> {
     let behind = line[digits..].trim_ascii_start();
     // RFC 9112 7.1.1 allows white space before the semicolon, and nothing else.
     if digits == 0 || digits > 15 || !(line.len() == digits || behind.first() == Some(&b';')) {
-        return Err(Refusal::bad("the size of a chunk is no number"));
+        return Err(Refusal::bad("the size of a chunk is not a number"));
     }
     let text = std::str::from_utf8(&line[..digits]).unwrap_or_default();
-    u64::from_str_radix(text, 16).map_err(|_| Refusal::bad("the size of a chunk is no number"))
+    u64::from_str_radix(text, 16).map_err(|_| Refusal::bad("the size of a chunk is not a number"))
 }

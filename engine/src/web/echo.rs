@@ -17,7 +17,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     if !site.policy.echo {
-        return Answer::Response(Response::text(Status::NotFound, "there is nothing here"));
+        return Answer::Response(Response::text(Status::NotFound, "nothing is served at this path"));
     }
     match accept(request.head) {
         Ok(accept) => Answer::Echo { accept },

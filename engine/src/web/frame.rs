@@ -219,9 +219,9 @@ impl Assembly {
             match (head.opcode, self.open) {
                 (OPCODE_CONTINUATION, true) | (OPCODE_TEXT, false) => {}
                 (OPCODE_BINARY, false) if self.takes_binary => {}
-                (OPCODE_BINARY, false) => return fault(Code::Unsupported, "messages are text here"),
-                (OPCODE_CONTINUATION, _) => return fault(Code::Protocol, "there is no message to go on with"),
-                _ => return fault(Code::Protocol, "a message begins within another one"),
+                (OPCODE_BINARY, false) => return fault(Code::Unsupported, "messages must be text"),
+                (OPCODE_CONTINUATION, _) => return fault(Code::Protocol, "there is no message to continue"),
+                _ => return fault(Code::Protocol, "a message begins inside another one"),
             }
             if head.length > bytes_max.saturating_sub(self.bytes.len()) as u64 {
                 return fault(Code::TooLong, "the message is too long");
@@ -241,7 +241,7 @@ impl Assembly {
 pub fn read_control(input: &[u8]) -> Result<(usize, Event), FrameFault> {
     let Some(head) = read_head(input)? else { return Ok((0, Event::More)) };
     if head.opcode < OPCODE_CLOSE {
-        return fault(Code::Unsupported, "nothing is taken here; publish by POST");
+        return fault(Code::Unsupported, "messages are not accepted here; publish by POST");
     }
     let end = head.bytes + head.length as usize;
     let Some(content) = input.get(head.bytes..end) else { return Ok((0, Event::More)) };
@@ -254,16 +254,16 @@ fn read_head(bytes: &[u8]) -> Result<Option<FrameHead>, FrameFault> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let (fin, opcode, short) = (first & FIN != 0, first & 0x0f, second & 0x7f);
     if first & 0x70 != 0 {
-        return fault(Code::Protocol, "a bit is set that only an extension may set");
+        return fault(Code::Protocol, "a reserved bit is set");
     }
     if !matches!(opcode, OPCODE_CONTINUATION..=OPCODE_BINARY | OPCODE_CLOSE..=OPCODE_PONG) {
-        return fault(Code::Protocol, "the kind of the frame is not known");
+        return fault(Code::Protocol, "the opcode of the frame is unknown");
     }
     if second & MASKED == 0 {
-        return fault(Code::Protocol, "a client has to mask its frames");
+        return fault(Code::Protocol, "a client must mask its frames");
     }
     if opcode >= OPCODE_CLOSE && (!fin || short > CONTROL_BYTES_MAX as u8) {
-        return fault(Code::Protocol, "a control frame is in pieces, or too long");
+        return fault(Code::Protocol, "a control frame is fragmented or too long");
     }
     // RFC 6455 5.2: the length has to use the shortest encoding.
     let (length, long) = match short {
@@ -271,7 +271,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<FrameHead>, FrameFault> {
             let Some(long) = rest.first_chunk::<2>() else { return Ok(None) };
             let length = u64::from(u16::from_be_bytes(*long));
             if length < 126 {
-                return fault(Code::Protocol, "the length of a frame has more bytes than it needs");
+                return fault(Code::Protocol, "the length of a frame is not encoded in the fewest bytes");
             }
             (length, 2)
         }
@@ -279,7 +279,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<FrameHead>, FrameFault> {
             let Some(long) = rest.first_chunk::<8>() else { return Ok(None) };
             let length = u64::from_be_bytes(*long);
             if length <= u64::from(u16::MAX) || length >> 63 != 0 {
-                return fault(Code::Protocol, "the length of a frame is wrong");
+                return fault(Code::Protocol, "the length of a frame is invalid");
             }
             (length, 8)
         }
@@ -308,15 +308,15 @@ fn close(content: &[u8]) -> Result<Event, FrameFault> {
     let Some((code, reason)) = content.split_first_chunk::<2>() else {
         return match content {
             [] => Ok(Event::Close(None)),
-            _ => fault(Code::Protocol, "a code has two bytes"),
+            _ => fault(Code::Protocol, "a close code must have two bytes"),
         };
     };
     let code = u16::from_be_bytes(*code);
     if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
-        return fault(Code::Protocol, "this code is never sent");
+        return fault(Code::Protocol, "this close code must not be sent");
     }
     if std::str::from_utf8(reason).is_err() {
-        return fault(Code::NotUtf8, "the reason is no UTF-8");
+        return fault(Code::NotUtf8, "the close reason is not valid UTF-8");
     }
     Ok(Event::Close(Some(code)))
 }

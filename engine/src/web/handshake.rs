@@ -28,14 +28,14 @@ pub fn is_asked(head: &Head<'_>) -> bool {
 pub fn accept(head: &Head<'_>) -> Result<Accept, Response> {
     let bad = |text| Err(Response::text(Status::BadRequest, text).closing());
     if !is_asked(head) || head.method != Method::Get || !head.is_1_1 {
-        return Err(other_protocol("this is the address of a WebSocket (RFC 6455)"));
+        return Err(other_protocol("this path is for WebSockets (RFC 6455)"));
     }
     if head.one("sec-websocket-version") != Some("13") {
-        return Err(other_protocol("only version 13 of WebSocket is spoken here"));
+        return Err(other_protocol("only version 13 of WebSocket is supported"));
     }
-    let Some(key) = head.one("sec-websocket-key") else { return bad("there has to be one Sec-WebSocket-Key") };
+    let Some(key) = head.one("sec-websocket-key") else { return bad("there must be exactly one Sec-WebSocket-Key") };
     if BASE64.decode(key).map(|nonce| nonce.len()) != Ok(16) {
-        return bad("Sec-WebSocket-Key has to be 16 bytes in Base64");
+        return bad("Sec-WebSocket-Key must be 16 bytes in Base64");
     }
     let (mut accept, digest) = ([0; 28], Sha1::new().chain_update(key).chain_update(GUID).finalize());
     BASE64.encode_slice(digest, &mut accept).expect("20 bytes are 28 in Base64");

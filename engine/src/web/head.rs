@@ -163,22 +163,22 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Refusal> {
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(bytes) {
         Ok(Parsed::Complete(end)) if end == bytes.len() => {}
-        Ok(_) => return Err(Refusal::bad("the head of the request has no end")),
+        Ok(_) => return Err(Refusal::bad("the head of the request is incomplete")),
         Err(Error::TooManyHeaders) => {
             return Err(Refusal::of(Status::HeaderFieldsTooLarge, "there are too many header fields"));
         }
         Err(Error::Version) => {
-            return Err(Refusal::of(Status::VersionNotSupported, "this version is not spoken here"));
+            return Err(Refusal::of(Status::VersionNotSupported, "this version of HTTP is not supported"));
         }
-        Err(Error::HeaderName) => return Err(Refusal::bad("the name of a header field is wrong")),
-        Err(Error::HeaderValue) => return Err(Refusal::bad("the value of a header field is wrong")),
-        Err(_) => return Err(Refusal::bad("this is no request of HTTP")),
+        Err(Error::HeaderName) => return Err(Refusal::bad("the name of a header field is malformed")),
+        Err(Error::HeaderValue) => return Err(Refusal::bad("the value of a header field is malformed")),
+        Err(_) => return Err(Refusal::bad("this is not an HTTP request")),
     }
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
-        return Err(Refusal::bad("this is no request of HTTP"));
+        return Err(Refusal::bad("this is not an HTTP request"));
     };
     let Some(method) = Method::of(method) else {
-        return Err(Refusal::of(Status::NotImplemented, "the method is not known"));
+        return Err(Refusal::of(Status::NotImplemented, "the method is unknown"));
     };
     let mut all = Vec::with_capacity(request.headers.len());
     for field in &*request.headers {
@@ -205,7 +205,7 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Refusal> {
     head.expects_continue = match expects {
         None => false,
         Some(value) if value.eq_ignore_ascii_case("100-continue") => head.is_1_1,
-        Some(_) => return Err(Refusal::of(Status::ExpectationFailed, "the expectation is not known")),
+        Some(_) => return Err(Refusal::of(Status::ExpectationFailed, "the expectation is unknown")),
     };
     // HTTP/1.0 connections persist only by an agreement that proxies may not know (RFC 9112 C.2.2).
     head.keeps_alive = head.is_1_1 && !head.lists("connection", "close");
@@ -220,10 +220,10 @@ fn trimmed(value: &str) -> &str {
 /// RFC 9112 3.2: an absolute path; an absolute URI, whose host is returned; or `*`.
 fn read_target<'a>(head: &mut Head<'a>, target: &'a str) -> Result<Option<&'a str>, Refusal> {
     if target.len() > HTTP_TARGET_BYTES_MAX {
-        return Err(Refusal::of(Status::UriTooLong, "the address is too long"));
+        return Err(Refusal::of(Status::UriTooLong, "the request target is too long"));
     }
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) || target.contains('#') {
-        return Err(Refusal::bad("the address has characters that no address has"));
+        return Err(Refusal::bad("the request target has invalid characters"));
     }
     if target == "*" && head.method == Method::Options {
         head.path = target;
@@ -236,10 +236,10 @@ fn read_target<'a>(head: &mut Head<'a>, target: &'a str) -> Result<Option<&'a st
     let (authority, path) = match absolute {
         Some(rest) => match rest.find(['/', '?']) {
             Some(at) if rest.as_bytes()[at] == b'/' => (Some(&rest[..at]), &rest[at..]),
-            _ => return Err(Refusal::bad("the address has no path")),
+            _ => return Err(Refusal::bad("the request target has no path")),
         },
         None if target.starts_with('/') => (None, target),
-        None => return Err(Refusal::bad("the address is no path")),
+        None => return Err(Refusal::bad("the request target is not a path")),
     };
     (head.path, head.query) = path.split_once('?').unwrap_or((path, ""));
     Ok(authority)
@@ -250,12 +250,12 @@ fn read_target<'a>(head: &mut Head<'a>, target: &'a str) -> Result<Option<&'a st
 fn read_host<'a>(head: &Head<'a>, authority: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
     let (host, fields) = (head.one("host"), head.all("host").count());
     if fields > 1 || (fields == 0 && head.is_1_1) {
-        return Err(Refusal::bad("the request has to have one Host field"));
+        return Err(Refusal::bad("the request must have exactly one Host field"));
     }
     let named = authority.or(host);
     let fits = |host: &str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]%".contains(&byte));
     match named {
-        Some(host) if !fits(host) => Err(Refusal::bad("the host is none")),
+        Some(host) if !fits(host) => Err(Refusal::bad("the Host field is invalid")),
         named => Ok(named),
     }
 }
@@ -265,12 +265,12 @@ fn read_content(head: &Head<'_>) -> Result<Content, Refusal> {
     let mut lengths = head.all("content-length");
     let length = lengths.next();
     if lengths.next().is_some() {
-        return Err(Refusal::bad("there are two lengths"));
+        return Err(Refusal::bad("the request has two lengths"));
     }
     let mut codings = head.all("transfer-encoding").peekable();
     if codings.peek().is_some() {
         if length.is_some() {
-            return Err(Refusal::bad("there are a length and a transfer coding"));
+            return Err(Refusal::bad("the request has both a length and a transfer coding"));
         }
         if !head.is_1_1 {
             return Err(Refusal::bad("HTTP/1.0 has no transfer codings"));
@@ -280,10 +280,10 @@ fn read_content(head: &Head<'_>) -> Result<Content, Refusal> {
         return match codings[..] {
             [_] if chunked == 1 => Ok(Content::Chunked),
             [.., last] if chunked == 1 && last.eq_ignore_ascii_case("chunked") => {
-                Err(Refusal::of(Status::NotImplemented, "the transfer coding is not known"))
+                Err(Refusal::of(Status::NotImplemented, "the transfer coding is unknown"))
             }
-            [_] if chunked == 0 => Err(Refusal::of(Status::NotImplemented, "the transfer coding is not known")),
-            _ => Err(Refusal::bad("the transfer codings do not end with chunks")),
+            [_] if chunked == 0 => Err(Refusal::of(Status::NotImplemented, "the transfer coding is unknown")),
+            _ => Err(Refusal::bad("the last transfer coding must be chunked")),
         };
     }
     let Some(length) = length else { return Ok(Content::Nothing) };
@@ -291,6 +291,6 @@ fn read_content(head: &Head<'_>) -> Result<Content, Refusal> {
     match length.parse() {
         Ok(0) if digits => Ok(Content::Nothing),
         Ok(bytes) if digits => Ok(Content::Length(bytes)),
-        _ => Err(Refusal::bad("the length is no number")),
+        _ => Err(Refusal::bad("the length is not a number")),
     }
 }

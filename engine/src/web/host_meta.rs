@@ -54,7 +54,7 @@ fn document(
         })
         .collect();
     let response = match &links[..] {
-        [] => Response::text(Status::NotFound, "no address of a WebSocket is known for this host"),
+        [] => Response::text(Status::NotFound, "no WebSocket address is configured for this host"),
         links => {
             let mut response = Response::empty(Status::Ok);
             (response.content_type, response.body) = (content_type, Cow::Owned(write(links).into_bytes()));

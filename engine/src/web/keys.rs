@@ -28,21 +28,21 @@ pub fn keys(head: &Head<'_>, batch: bool, body: &[u8]) -> Result<Vec<Box<str>>, 
         _ => Err(()),
     };
     let (Ok(key), Ok(member)) = (one(ITEM_KEY), one(MEMBER)) else {
-        return bad("Item-Key and Item-Key-Member are sent once at the most");
+        return bad("Item-Key and Item-Key-Member may be sent only once");
     };
     match (key, member, batch) {
         (None, None, _) => Ok(Vec::new()),
         (Some(key), None, false) if is_key(key) => Ok(vec![key.into()]),
-        (Some(_), None, false) => bad("Item-Key has to be 1 to 64 visible characters"),
+        (Some(_), None, false) => bad("Item-Key must be 1 to 64 visible characters"),
         (None, Some(member), true) => match lines(body).map(|line| key_in(line, member)).collect() {
             Some(keys) => Ok(keys),
-            None => bad(
-                "each line has to be an object in which the member that Item-Key-Member names stands once: a string of \
-                 1 to 64 visible characters, or an integer",
-            ),
+            None => {
+                bad("each line must be an object with one member of the name in Item-Key-Member: a string of 1 to 64 \
+                 visible characters, or an integer")
+            }
         },
-        (Some(_), ..) => bad("Item-Key is for one item; a batch names the member that is the key by Item-Key-Member"),
-        (None, Some(_), false) => bad("Item-Key-Member is for batches; the key of one item is Item-Key"),
+        (Some(_), ..) => bad("Item-Key is for one item; for a batch, name the member with the key in Item-Key-Member"),
+        (None, Some(_), false) => bad("Item-Key-Member is for batches; for one item, send Item-Key"),
     }
 }
 

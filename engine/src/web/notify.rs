@@ -64,7 +64,7 @@ fn bad<T>(text: &'static str) -> Result<T, Refused> {
 fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     let head = request.head;
     if !policy.any() {
-        return refuse(Status::NotFound, "there is nothing here");
+        return refuse(Status::NotFound, "nothing is served at this path");
     }
     if head.path == ROW.path && head.query == "push-key" && head.method == Method::Get {
         return Err(Box::new(pushes(policy)?.shown()));
@@ -74,31 +74,31 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
         names.map(|name| prefix::of(name).map_or(name.into(), |prefix| format!("{prefix}*").into())).collect();
     let prefixes = names.iter().filter(|name| prefix::of(name).is_some()).count();
     if names.len() > NOTIFY_CHANNELS_MAX || prefixes > NOTIFY_PREFIXES_PER_REQUEST_MAX {
-        return bad("there are too many channels in one request; ask for 16 at the most, 4 prefixes among them");
+        return bad("the request has too many channels; the limit is 16, of which 4 may be prefixes");
     }
     for (at, name) in names.iter().enumerate() {
         named(name, policy)?;
         if names[..at].iter().any(|other| covers(other, name) || covers(name, other)) {
-            return bad("a channel is named twice, or by a prefix as well");
+            return bad("a channel is named twice, or also by a prefix");
         }
     }
     let occupancy = occupancy(head)?;
     if occupancy && prefixes > 0 {
-        return bad("who subscribes is told of channels, and not of prefixes");
+        return bad("occupancy is reported for channels, not for prefixes");
     }
     if occupancy && !names.iter().all(|name| policy.tells(name)) {
         return refuse(
             Status::Forbidden,
-            "who subscribes here is not told; the server's option notify_occupancy says where it is",
+            "occupancy of this channel is not reported; the server's option notify_occupancy lists where it is",
         );
     }
     let Some(shown) = Shown::by(head) else {
-        let text = "a token is shown once: by Authorization, or by access_token";
+        let text = "a token must be sent once: in Authorization or in access_token";
         let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
         return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
     };
     let (wish, after) = match head.method {
-        Method::Post if names.len() > 1 || prefixes > 0 => return bad("an item is published at one channel"),
+        Method::Post if names.len() > 1 || prefixes > 0 => return bad("an item must be published at one channel"),
         Method::Post => (Wish::Publish(publication(request)?), vec![After::Now]),
         Method::Put | Method::Delete => {
             (registration(request, pushes(policy)?, names.len(), prefixes)?, vec![After::Now])
@@ -115,7 +115,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
         None => None,
         Some(id) => match PushId::read(id) {
             Some(id) => Some(id),
-            None => return bad("push has to be the id that the registration was answered with"),
+            None => return bad("push must be the id in the answer to the registration"),
         },
     };
     Ok(Asked { channels, wish, occupancy, push, shown, sent: Sent::default(), fields: Vec::new() })
@@ -123,7 +123,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
 
 /// The operator's settings for push messages.
 fn pushes(policy: &Channels) -> Result<&push::Push, Refused> {
-    let text = "there are no pushes here; the server's option notify_push turns them on";
+    let text = "push is not enabled; the server's option notify_push enables it";
     policy.push.as_deref().ok_or_else(|| Box::new(Response::text(Status::NotFound, text)))
 }
 
@@ -131,16 +131,18 @@ fn pushes(policy: &Channels) -> Result<&push::Push, Refused> {
 fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, prefixes: usize) -> Result<Wish, Refused> {
     let head = request.head;
     match (push::named(head), head.method) {
-        (Some(_), _) if channels > 1 || prefixes > 0 => bad("register at one channel at a time"),
+        (Some(_), _) if channels > 1 || prefixes > 0 => bad("only one channel can be registered for at a time"),
         (Some(""), Method::Put) => match pushes.read(request.body) {
             Ok(subscription) => Ok(Wish::Register(Box::new(subscription))),
             Err(text) => bad(text),
         },
         (Some(id), Method::Delete) => match PushId::read(id) {
             Some(id) => Ok(Wish::Unregister(id)),
-            None => bad("a registration is removed by its id: DELETE /n/CHANNEL?push=ID"),
+            None => bad("remove a registration by its id: DELETE /n/CHANNEL?push=ID"),
         },
-        _ => bad("a page registers for pushes by PUT /n/CHANNEL?push, and is removed by DELETE /n/CHANNEL?push=ID"),
+        _ => {
+            bad("register for pushes by PUT /n/CHANNEL?push, and remove the registration by DELETE /n/CHANNEL?push=ID")
+        }
     }
 }
 
@@ -149,22 +151,22 @@ fn named(name: &str, policy: &Channels) -> Result<(), Refused> {
     let asked = prefix::of(name);
     if asked.is_some_and(|prefix| !prefix::is_one(prefix)) {
         return bad(
-            "a prefix is empty or ends with one of -._~:@+, of which it has 8 at the most, and has 127 characters at the most",
+            "a prefix must be empty or end with one of -._~:@+, with at most 8 of these and at most 127 characters",
         );
     }
     if asked.is_none() && (name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(is_of_name)) {
-        return bad("the name of a channel is 1 to 128 letters, digits, and characters of -._~:@+");
+        return bad("the name of a channel must be 1 to 128 letters, digits, and characters of -._~:@+");
     }
     if !asked.map_or_else(|| policy.is_there(name), |prefix| policy.has_some(prefix)) {
         return refuse(
             Status::NotFound,
-            "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
+            "no such channel; the server's options notify (open) and notify_private (with a token) list them",
         );
     }
     if asked.is_some_and(|prefix| !policy.takes_prefix(prefix)) {
         return refuse(
             Status::Forbidden,
-            "this prefix may not be subscribed to; the server's option notify_wildcards says which may",
+            "this prefix is not permitted; the server's option notify_wildcards lists the permitted ones",
         );
     }
     Ok(())
@@ -187,17 +189,17 @@ fn occupancy(head: &Head<'_>) -> Result<bool, Refused> {
     match value(head, "occupancy") {
         None | Some("0") => Ok(bare && head.method == Method::Get),
         Some("1") => Ok(head.method == Method::Get),
-        Some(_) => bad("occupancy is 1 or 0"),
+        Some(_) => bad("occupancy must be 1 or 0"),
     }
 }
 
 /// The subscribers can only be queried by themselves if the response is finite.
 fn only_occupancy(head: &Head<'_>, channels: usize) -> Result<Wish, Refused> {
     if channels > 1 {
-        return bad("occupancy is asked for of one channel at a time; events and WebSockets have it of several");
+        return bad("occupancy can be queried for one channel at a time; events and WebSockets report it for several");
     }
     if value(head, "wait").or(value(head, "after")).is_some() {
-        return bad("a long poll tells no occupancy; ask for it without wait and after, or by events or WebSocket");
+        return bad("a long poll does not report occupancy; omit wait and after, or use events or a WebSocket");
     }
     Ok(Wish::Occupancy)
 }
@@ -207,7 +209,7 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     let kind = head.one("content-type").unwrap_or("application/octet-stream");
     if kind.is_empty() || kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte))
     {
-        return bad("the content type is too long, or none");
+        return bad("the content type is too long or empty");
     }
     let key = key(head)?;
     let batch = batch(kind, request.body)?;
@@ -224,7 +226,7 @@ pub fn key(head: &Head<'_>) -> Result<Option<Box<str>>, Box<Response>> {
     let key = head.one("idempotency-key");
     let fits = |key: &str| (1..=NOTIFY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if keys > 1 || key.is_some_and(|key| !fits(key)) || keys != usize::from(key.is_some()) {
-        return bad("Idempotency-Key has to be one of 1 to 64 visible characters");
+        return bad("Idempotency-Key must be sent once, with 1 to 64 visible characters");
     }
     Ok(key.map(Into::into))
 }
@@ -237,16 +239,16 @@ fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
     if !is_kind(kind, BATCH) {
         return match body.len() {
             0..=NOTIFY_BODY_BYTES_MAX => Ok(None),
-            _ => refuse(Status::ContentTooLarge, "the content is too long; an item has 32 KiB at the most"),
+            _ => refuse(Status::ContentTooLarge, "the content is too long; the limit of an item is 32 KiB"),
         };
     }
     if lines(body).any(|line| line.len() > NOTIFY_BODY_BYTES_MAX) {
-        return refuse(Status::ContentTooLarge, "a line is too long; an item has 32 KiB at the most");
+        return refuse(Status::ContentTooLarge, "a line is too long; the limit of an item is 32 KiB");
     }
     match lines(body).count() {
-        0 => bad("there is no item; a batch has one in each line"),
+        0 => bad("the batch is empty; send one item per line"),
         items @ 1..=NOTIFY_BATCH_ITEMS_MAX => Ok(Some(items)),
-        _ => refuse(Status::ContentTooLarge, "there are too many items; publish 64 at once at the most"),
+        _ => refuse(Status::ContentTooLarge, "the batch has too many items; the limit is 64"),
     }
 }
 
@@ -254,8 +256,8 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
     let binary = match value(head, "format") {
         None | Some("json") => false,
         Some("binary") if handshake::is_asked(head) => true,
-        Some("binary") => return bad("items are binary by WebSocket only"),
-        Some(_) => return bad("format is json or binary"),
+        Some("binary") => return bad("the binary format is only for WebSockets"),
+        Some(_) => return bad("format must be json or binary"),
     };
     let wish = if handshake::is_asked(head) {
         Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?), binary)
@@ -266,7 +268,7 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
             None => 0,
             Some(seconds) => match seconds.parse::<u32>() {
                 Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
-                Err(_) => return bad("wait has to be a number of seconds"),
+                Err(_) => return bad("wait must be a number of seconds"),
             },
         })
     };
@@ -276,7 +278,7 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
         // A plain request returns all retained items.
         let all = (wish == Wish::Poll(0)).then_some(0);
         if all.is_some() && names.iter().any(|name| prefix::of(name).is_some()) {
-            return bad("a prefix has no history; wait for its items, or ask for what each channel keeps");
+            return bad("a prefix has no history; wait for its items, or request the history of each channel");
         }
         return Ok((wish, vec![all.into(); names.len()]));
     };
@@ -284,7 +286,7 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
     let places: Option<Vec<_>> = names.iter().zip(after.split(',')).map(|(name, place)| behind(name, place)).collect();
     match places.filter(|places| places.len() == names.len() && places.len() == after.split(',').count()) {
         Some(places) => Ok((wish, places)),
-        None => bad("after has to be the id of an item, or one place for each channel, separated by commas"),
+        None => bad("after must be the id of an item, or one position per channel, separated by commas"),
     }
 }
 

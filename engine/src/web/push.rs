@@ -141,20 +141,18 @@ impl Push {
             return Err("the subscription is longer than 4,096 bytes");
         }
         let form: Form<'_> = serde_json::from_slice(body).map_err(
-            |_| "the body has to be what PushSubscription.toJSON() gives: endpoint, and keys p256dh and auth",
+            |_| "the body must be the result of PushSubscription.toJSON(): endpoint, and keys p256dh and auth",
         )?;
         if self.service_of(&form.endpoint).is_none() {
             return Err(
-                "the endpoint is at no push service that this server asks; the operator may name it by notify_push_services",
+                "the endpoint is not at a permitted push service; the operator can add it to notify_push_services",
             );
         }
         let decode = |text: &str| BASE64URL.decode(text.trim_end_matches('=')).ok();
         let p256dh = decode(&form.keys.p256dh).and_then(|key| <[u8; 65]>::try_from(key).ok()).filter(|key| key[0] == 4);
         let auth = decode(&form.keys.auth).and_then(|secret| secret.try_into().ok());
         let (Some(p256dh), Some(auth)) = (p256dh, auth) else {
-            return Err(
-                "p256dh has to be an uncompressed key of P-256, and auth has to have 16 bytes, both in Base64url",
-            );
+            return Err("p256dh must be an uncompressed key of P-256, and auth must have 16 bytes, both in Base64url");
         };
         // The cast maps values that are no valid time to the bounds.
         let expires_s = form.expires_ms.map(|ms| (ms / 1_000.0) as u64);

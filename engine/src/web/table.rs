@@ -40,7 +40,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
         return Err(ends(Response::empty(Status::NoContent)));
     }
     let Some(row) = TABLE.iter().find(|row| is_at(row, head.path)) else {
-        return Err(ends(Response::text(Status::NotFound, "there is nothing here")));
+        return Err(ends(Response::text(Status::NotFound, "nothing is served at this path")));
     };
     let origins = head.all("origin").count();
     if row.origins == Origins::Policy && (origins > 1 || !site.policy.allows(head.one("origin"))) {
@@ -54,7 +54,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
         return Err(ends(preflight(row, head, site)));
     }
     if !row.methods.contains(&asks) {
-        let response = Response::text(Status::MethodNotAllowed, "this is not done here");
+        let response = Response::text(Status::MethodNotAllowed, "this method is not allowed at this path");
         return Err(ends(response.with("Allow", methods(row))));
     }
     Ok(row)
@@ -92,7 +92,7 @@ pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
 /// 413 if the path accepts no body at all, of whatever length.
 pub fn body_bytes_max(row: &Row) -> Result<usize, Refusal> {
     match row.body_bytes_max {
-        0 => Err(Refusal::of(Status::ContentTooLarge, "no body is taken here")),
+        0 => Err(Refusal::of(Status::ContentTooLarge, "a body is not accepted at this path")),
         bytes => Ok(bytes),
     }
 }

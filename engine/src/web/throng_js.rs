@@ -27,7 +27,7 @@ const HASH: u64 = {
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     if site.policy.channels.prefixes.is_empty() {
-        return Answer::Response(Response::text(Status::NotFound, "there is nothing here"));
+        return Answer::Response(Response::text(Status::NotFound, "nothing is served at this path"));
     }
     let tag = format!("\"{HASH:016x}\"");
     // RFC 9110 13.1.2: the comparison is weak.

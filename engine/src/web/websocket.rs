@@ -21,7 +21,7 @@ fn handle(request: &Request<'_>, _: &Site<'_>) -> Answer {
     match accept(request.head) {
         Ok(accept) if speaks => Answer::WebSocket { accept },
         Ok(_) => {
-            let text = "Sec-WebSocket-Protocol has to name xmpp (RFC 7395 3.1)";
+            let text = "Sec-WebSocket-Protocol must name xmpp (RFC 7395 3.1)";
             Answer::Response(Response::text(Status::BadRequest, text).closing())
         }
         Err(response) => Answer::Response(response),

@@ -262,8 +262,8 @@ fn what_is_no_subscription_is_refused() {
     let mut desk = Desk::new(Channels { prefixes: Box::new(["a".into(), "https:".into()]), ..all() });
     let many = |number: usize| (0..number).map(|at| format!("topic=a{at}")).collect::<Vec<_>>().join("&");
     for (query, status, why) in [
-        ("", "400", "there is no topic"),
-        ("lastEventID=earliest", "400", "there is no topic"),
+        ("", "400", "a topic is missing"),
+        ("lastEventID=earliest", "400", "a topic is missing"),
         ("topic=", "400", "empty"),
         ("topic=*", "403", "notify_wildcards"),
         ("topic=https%3A%2F%2Fexample.com%2Fbooks%2F%7Bid%7D", "403", "notify_wildcards"),
@@ -279,7 +279,7 @@ fn what_is_no_subscription_is_refused() {
         ("topic=b", "403", "not offered"),
         (&format!("topic={}", "a".repeat(129)), "400", "too long"),
         (&format!("topic=https:{}", "/".repeat(42)), "400", "too long"),
-        (&many(17), "400", "16 at the most"),
+        (&many(17), "400", "the limit is 16"),
         (&many(200), "414", "too long"),
         (&many(1_000), "431", "too long"),
         (&format!("topic={}", "a".repeat(4_000)), "414", "too long"),
@@ -308,8 +308,8 @@ fn what_is_no_update_is_refused() {
     let thousand = (0..1_000).map(|at| format!("topic=a{at}")).collect::<Vec<_>>().join("&");
     let long = format!("topic=a&data={}", "x".repeat(NOTIFY_BODY_BYTES_MAX + 1));
     for (body, status, why) in [
-        ("", "400", "no topic"),
-        ("data=x", "400", "no topic"),
+        ("", "400", "a topic is missing"),
+        ("data=x", "400", "a topic is missing"),
         ("topic=a&topic=ab&data=x", "400", "one topic"),
         (&*thousand, "400", "one topic"),
         ("topic=*&data=x", "400", "stands for all topics"),
@@ -437,22 +437,22 @@ fn what_no_issuer_has_signed_counts_nowhere() {
     let many = (0..65).map(|at| format!("\"own.{at}\"")).collect::<Vec<_>>().join(",");
     for (token, why) in [
         (format!("{}A", &good[..good.len() - 1]), "signature"),
-        (unsigned.clone(), "none of HS256"),
-        (bare.to_owned(), "none of HS256"),
+        (unsigned.clone(), "not HS256"),
+        (bare.to_owned(), "not HS256"),
         ("x".into(), "three parts"),
         (Signer::Hs256.token(&claims.replace(&(NOW_S + 60).to_string(), &NOW_S.to_string())), "expired"),
-        (Signer::Hs256.token(&claims[claims.find("\"mercure").unwrap()..]), "does not expire"),
+        (Signer::Hs256.token(&claims[claims.find("\"mercure").unwrap()..]), "no expiry"),
         (mercure("{\"subscribe\":[\"https://example.com/{id:3}\"]}"), "level 4"),
         (mercure("{\"publish\":[\"https://example.com/{id\"]}"), "without its }"),
-        (mercure("{\"subscribe\":[\"{a,b,c,d,e,f,g,h,i}\"]}"), "8 at the most"),
-        (mercure("{\"subscribe\":[1]}"), "no text"),
+        (mercure("{\"subscribe\":[\"{a,b,c,d,e,f,g,h,i}\"]}"), "the limit is 8"),
+        (mercure("{\"subscribe\":[1]}"), "not a string"),
         (mercure("{\"subscribe\":\"*\"}"), "lists of topics"),
         (mercure("{\"subscribe\":{\"a\":1}}"), "lists of topics"),
         (mercure(&format!("{{\"publish\":[{many}]}}")), "64"),
-        (mercure("{\"publish\":[],\"publish\":[\"*\"]}"), "twice"),
+        (mercure("{\"publish\":[],\"publish\":[\"*\"]}"), "duplicate name"),
         (mercure("{\"subscribe\":true}"), "lists of topics"),
-        (mercure("[]"), "mercure of the token has to be an object"),
-        (mercure("\"*\""), "mercure of the token has to be an object"),
+        (mercure("[]"), "mercure of the token must be an object"),
+        (mercure("\"*\""), "mercure of the token must be an object"),
         (mercure("{\"subscribe\":[\"*\"]},\"sub\":17"), "sub of the token"),
         ("x".repeat(4_097), "4,096"),
     ] {

@@ -236,13 +236,13 @@ fn what_may_not_be_is_refused_with_what_to_do() {
         assert_eq!(heard.status(), status, "{}", heard.text);
         assert!(heard.body().contains(text), "{}", heard.body());
     };
-    check(desk.get(conn, "other"), "404", "option notify");
-    check(desk.get(conn, "news.a,other"), "404", "option notify");
+    check(desk.get(conn, "other"), "404", "options notify");
+    check(desk.get(conn, "news.a,other"), "404", "options notify");
     for path in ["", "news.a/b", "news.%61", "news.a,news.a", "news.a,,news.b", "news.a,"] {
         assert_eq!(desk.get(conn, path).status(), "400", "{path}");
     }
     let many: Vec<_> = (0..17).map(|n| format!("news.{n}")).collect();
-    check(desk.get(conn, &many.join(",")), "400", "16 at the most");
+    check(desk.get(conn, &many.join(",")), "400", "the limit is 16");
     check(desk.get(conn, &format!("news.{}", "a".repeat(124))), "400", "1 to 128");
     for query in ["after=x", "after=1,2", "after=", "after=-1", "after=18446744073709551616", "wait=x", "wait=-1"] {
         assert_eq!(desk.get(conn, &format!("news.a?{query}")).status(), "400", "{query}");
@@ -280,8 +280,8 @@ fn what_may_not_be_is_refused_with_what_to_do() {
     // Off.
     let mut desk = Desk::new(Channels::default());
     let conn = desk.connect();
-    check(desk.get(conn, "a"), "404", "there is nothing here");
-    check(desk.publish("a", "x"), "404", "there is nothing here");
+    check(desk.get(conn, "a"), "404", "nothing is served at this path");
+    check(desk.publish("a", "x"), "404", "nothing is served at this path");
 }
 
 #[test]

@@ -114,10 +114,10 @@ fn what_is_too_much_is_refused_as_a_whole() {
     let mut desk = Desk::new(open());
     for body in ["", "\n\r\n \n"] {
         let heard = desk.publish_with("a", BATCH, body);
-        assert!(heard.status() == "400" && heard.body().contains("one in each line"), "{}", heard.text);
+        assert!(heard.status() == "400" && heard.body().contains("one item per line"), "{}", heard.text);
     }
     let heard = desk.publish_with("a", BATCH, &numbers(NOTIFY_BATCH_ITEMS_MAX + 1));
-    assert!(heard.status() == "413" && heard.body().contains("64 at once"), "{}", heard.text);
+    assert!(heard.status() == "413" && heard.body().contains("the limit is 64"), "{}", heard.text);
     let long = format!("1\n{}\n", "x".repeat(NOTIFY_BODY_BYTES_MAX + 1));
     let heard = desk.publish_with("a", BATCH, &long);
     assert!(heard.status() == "413" && heard.body().contains("32 KiB"), "{}", heard.text);

@@ -22,7 +22,7 @@ fn an_address_waits_so_often_and_others_do_not_notice() {
     for _ in 0..2 {
         let refused = desk.get(one_more, "a?wait=55");
         assert_eq!((refused.status(), refused.field("Retry-After")), ("429", Some("10")), "{}", refused.text);
-        assert!(refused.body().contains("ask for more channels in one"));
+        assert!(refused.body().contains("combine channels in one request"));
     }
     assert_eq!(desk.publish("a", "x").status(), "429", "publications wait, too");
     let other = desk.connect_from([192, 0, 2, 2]);

@@ -334,7 +334,8 @@ fn requests_are_answered_in_order_until_there_are_too_many() {
         let (bytes, ends) = desk.says(conn, get.as_bytes());
         let said = String::from_utf8(bytes).unwrap();
         assert!(
-            said.starts_with("HTTP/1.1 404 Not Found\r\nDate: ") && said.ends_with("\r\n\r\nthere is nothing here\n")
+            said.starts_with("HTTP/1.1 404 Not Found\r\nDate: ")
+                && said.ends_with("\r\n\r\nnothing is served at this path\n")
         );
         assert_eq!(
             (ends, said.contains("Connection: close")),

@@ -139,7 +139,7 @@ impl Channels {
 
     fn denied(&self, cx: &Streams) -> Response {
         cx.kernel.counters.notify_ask_denied.one();
-        Response::text(Status::Forbidden, "this is not allowed")
+        Response::text(Status::Forbidden, "the operator's service denies this request")
     }
 
     /// Handles the answer to an inquiry. The request may have ended meanwhile.

@@ -126,16 +126,17 @@ fn invalid(text: &'static str) -> Response {
 impl From<Held> for Response {
     fn from(held: Held) -> Response {
         let (text, seconds) = match held {
-            Held::Waiting => ("too many requests of this address wait; end some, or ask for more channels in one", 10),
+            Held::Waiting => {
+                ("too many requests from this address are waiting; end some, or combine channels in one request", 10)
+            }
             Held::Published(seconds) => {
                 ("this address has published too much; try again after the time in Retry-After", seconds)
             }
-            Held::Wrong(seconds) => (
-                "this address has shown too many tokens that are wrong; try again after the time in Retry-After",
-                seconds,
-            ),
+            Held::Wrong(seconds) => {
+                ("this address has presented too many invalid tokens; try again after the time in Retry-After", seconds)
+            }
             Held::Asked(seconds) => (
-                "this address has asked for too much that is not known; try again after the time in Retry-After",
+                "too many queries to the operator's service for this address; try again after the time in Retry-After",
                 seconds,
             ),
         };
@@ -187,17 +188,18 @@ impl Channels {
             }
             return Err(match (&policy.access, &policy.token) {
                 (None, None) if publishes => {
-                    let text = "nobody may publish here by HTTP; the operator may set notify_token, notify_jwt_keys or \
+                    let text = "publishing by HTTP is not enabled; the operator can set notify_token, notify_jwt_keys or \
                                 notify_publish_open";
                     Response::text(Status::Forbidden, text)
                 }
                 (None, _) if publishes => {
-                    unauthorized("", "publishers have to show the operator's token: Authorization: Bearer TOKEN")
+                    unauthorized("", "publishing requires the operator's token; send Authorization: Bearer TOKEN")
                 }
-                (None, _) => {
-                    Response::text(Status::Forbidden, "nobody may read this by HTTP; the operator has given no keys")
-                }
-                (Some(_), _) => unauthorized("", "a token is needed: Authorization: Bearer TOKEN"),
+                (None, _) => Response::text(
+                    Status::Forbidden,
+                    "this channel cannot be read by HTTP; the operator can set notify_jwt_keys",
+                ),
+                (Some(_), _) => unauthorized("", "a token is required; send Authorization: Bearer TOKEN"),
             });
         };
         let grant = match self.verified(cx, network, access, token) {
@@ -214,9 +216,9 @@ impl Channels {
         }
         let challenge = format!("{CHALLENGE}, error=\"insufficient_scope\"");
         let text = match act {
-            Act::Publish => "the token does not grant to publish at this channel (publish)",
-            Act::Subscribe => "the token does not grant to read all of these channels (subscribe)",
-            Act::Presence => "the token does not grant to know who subscribes to these channels (presence)",
+            Act::Publish => "the token does not permit publishing at this channel (publish)",
+            Act::Subscribe => "the token does not permit reading all of these channels (subscribe)",
+            Act::Presence => "the token does not permit listing subscribers of these channels (presence)",
         };
         Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
     }
@@ -282,19 +284,19 @@ impl Channels {
 
 /// Refuses a client that may publish without a token but asks to delete a channel.
 pub(super) fn needs_token() -> Response {
-    unauthorized("", "channels are deleted by those who show a token: Authorization: Bearer TOKEN")
+    unauthorized("", "deleting a channel requires a token; send Authorization: Bearer TOKEN")
 }
 
 /// The response that ends a waiting request when its credentials expire.
 pub(super) fn over(listener: &Listener) -> Response {
     match listener.permit {
-        Some(_) => unauthorized("", "what was allowed is over; ask again"),
-        None => invalid("the token has expired, or was taken back"),
+        Some(_) => unauthorized("", "the permission has expired; repeat the request"),
+        None => invalid("the token has expired or was revoked"),
     }
 }
 
 /// The response to a request that the authorization service has not decided.
 pub(super) fn unanswered() -> Response {
-    let text = "whether this is allowed is not known now; try again later";
+    let text = "access cannot be decided at the moment; try again later";
     Response::text(Status::ServiceUnavailable, text).with("Retry-After", "5")
 }

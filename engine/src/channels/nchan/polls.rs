@@ -118,7 +118,7 @@ impl Channels {
         let Kind::Nchan(own) = &mut listener.kind else { return };
         let mut response = match own.take_first() {
             None if is_asking => {
-                let text = "a channel has not answered in time; try again";
+                let text = "a channel did not answer in time; try again";
                 let response = Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1");
                 return self.respond(cx, id, response);
             }

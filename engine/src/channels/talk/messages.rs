@@ -79,7 +79,7 @@ impl Channels {
 
     fn talk_message(&mut self, cx: &mut Streams, id: ConnId, message: &[u8]) {
         let Ok(text) = simdutf8::basic::from_utf8(message) else {
-            let fault = FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" };
+            let fault = FrameFault { code: Code::NotUtf8, text: "a message is not valid UTF-8" };
             return self.talk_ends(cx, id, fault, Ended::Protocol);
         };
         let mut is_refused = false;

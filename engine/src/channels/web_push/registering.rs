@@ -58,7 +58,7 @@ impl Channels {
         let ends = [subscription.expires_s, grant.map(Grant::push_s), permitted_s.map(|left_s| now_s + left_s)];
         let until_s = ends.into_iter().flatten().fold(now_s + hold_s, u64::min);
         if until_s <= now_s {
-            let text = "the subscription, or what the token grants of pushes, is over already";
+            let text = "the subscription or the token's permission for pushes has already expired";
             return self.respond(cx, id, Response::text(Status::BadRequest, text));
         }
         let free = policy.publications_s == 0;

@@ -120,24 +120,20 @@ impl Keys {
     /// # Errors
     /// What is wrong, as a sentence without a full stop.
     pub fn read(text: &[u8]) -> Result<Keys, String> {
-        let object =
-            json::object(text).ok_or("it has to be a JWK Set: an object of JSON, in which no name comes twice")?;
+        let object = json::object(text).ok_or("it must be a JWK Set: a JSON object without duplicate names")?;
         let single = [Value::Object(object)];
         let [Value::Object(object)] = &single else { return Ok(Keys::default()) };
         let entries: &[Value] = match object.get("keys") {
             Some(Value::List(keys)) => keys,
-            Some(_) => return Err("its member keys has to be a list".into()),
+            Some(_) => return Err("its member keys must be a list".into()),
             None => &single,
         };
         let mut all: Vec<Key> = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
-            let Value::Object(entry) = entry else { return Err(format!("key {} is no object", at + 1)) };
+            let Value::Object(entry) = entry else { return Err(format!("key {} is not an object", at + 1)) };
             let Some(key) = read(entry).map_err(|why| format!("key {}: {why}", at + 1))? else { continue };
             if all.iter().any(|other| other.algorithm == key.algorithm && other.kid == key.kid) {
-                return Err(format!(
-                    "key {}: several keys of an algorithm need a kid each, and no two the same",
-                    at + 1
-                ));
+                return Err(format!("key {}: several keys for one algorithm need different kids", at + 1));
             }
             all.push(key);
         }
@@ -173,7 +169,7 @@ impl Keys {
             (None, Some(only), None) => Ok(only),
             (None, ..) => unnamed().ok_or(Fault::Token("the token has no kid, and the server has several keys")),
             (Some(kid), ..) => {
-                named(kid).or_else(unnamed).ok_or(Fault::Token("the server has no key of the token's kid"))
+                named(kid).or_else(unnamed).ok_or(Fault::Token("the server has no key with the token's kid"))
             }
         }
     }
@@ -193,7 +189,7 @@ fn read(entry: &Object) -> Result<Option<Key>, &'static str> {
     }
     // RFC 7517 4.3. What may sign with a secret may verify with it.
     if let Some(operations) = entry.get("key_ops") {
-        let Value::List(operations) = operations else { return Err("key_ops has to be a list") };
+        let Value::List(operations) = operations else { return Err("key_ops must be a list") };
         let verifies = |operation: &Value| matches!(operation.text(), Some("verify" | "sign"));
         if !operations.iter().any(verifies) {
             return Ok(None);
@@ -211,30 +207,30 @@ fn read(entry: &Object) -> Result<Option<Key>, &'static str> {
         return Ok(None);
     }
     if algorithm != Algorithm::Hs256 && entry.contains_key("d") {
-        return Err("it has a private key (d), of which the server needs the public half only; take it out");
+        return Err("it contains a private key (d); remove that, the server needs only the public key");
     }
     let kid = match entry.get("kid") {
         None => None,
         Some(kid) => {
             let fits = |kid: &&str| (1..=NOTIFY_JWT_KID_BYTES_MAX).contains(&kid.len());
-            Some(kid.text().filter(fits).ok_or("its kid has to be a string of 1 to 128 bytes")?.into())
+            Some(kid.text().filter(fits).ok_or("its kid must be a string of 1 to 128 bytes")?.into())
         }
     };
     let material = match algorithm {
         Algorithm::Hs256 => {
-            let secret = bytes("k").ok_or("its k is no Base64url")?;
+            let secret = bytes("k").ok_or("its k is not valid Base64url")?;
             if secret.len() < SECRET_BYTES_MIN {
-                return Err("its k has to have at least 32 bytes (RFC 7518 3.2)");
+                return Err("its k must have at least 32 bytes (RFC 7518 3.2)");
             }
             secret
         }
         Algorithm::Es256 => match (bytes("x"), bytes("y")) {
             (Some(x), Some(y)) if x.len() == 32 && y.len() == 32 => [&[4_u8][..], &x, &y].concat(),
-            _ => return Err("its x and y have to be 32 bytes each, in Base64url"),
+            _ => return Err("its x and y must be 32 bytes each, in Base64url"),
         },
         Algorithm::Ed25519 => match bytes("x") {
             Some(x) if x.len() == 32 => x,
-            _ => return Err("its x has to be 32 bytes, in Base64url"),
+            _ => return Err("its x must be 32 bytes, in Base64url"),
         },
     };
     Ok(Some(Key::new(algorithm, kid, &material)))

@@ -88,7 +88,7 @@ impl Fault {
         match self {
             Fault::Token(text) => text,
             Fault::Expired => "the token has expired",
-            Fault::Signature => "the signature of the token is not that of the server's key",
+            Fault::Signature => "the signature of the token does not match the server's key",
         }
     }
 }

@@ -184,13 +184,13 @@ impl Template {
     /// Why it is none, or not matched here, as a sentence without a full stop.
     pub fn read(text: &str) -> Result<Template, &'static str> {
         if text.len() > MERCURE_TEMPLATE_BYTES_MAX {
-            return Err("a URI template is too long; it has 128 bytes at the most");
+            return Err("a URI template is too long; the limit is 128 bytes");
         }
         let (mut pieces, mut rest, mut variables) = (Vec::new(), text, 0);
         while !rest.is_empty() {
             let literal = &rest[..rest.find('{').unwrap_or(rest.len())];
             if !is_literal(literal) {
-                return Err("a URI template has a character that has to be escaped, or a } without its {");
+                return Err("a URI template has a character that must be escaped, or a } without its {");
             }
             if !literal.is_empty() {
                 pieces.push(Piece::Text(literal.into()));
@@ -202,7 +202,7 @@ impl Template {
             let (operator, names) = read_expression(expression)?;
             variables += names.len();
             if variables > MERCURE_TEMPLATE_VARIABLES_MAX {
-                return Err("a URI template has too many variables; it has 8 at the most");
+                return Err("a URI template has too many variables; the limit is 8");
             }
             pieces.push(Piece::Expression(operator, names));
             rest = behind;
@@ -210,7 +210,9 @@ impl Template {
         let begins = begin_of(text.split('{').next().unwrap_or_default());
         match begins.len() {
             0..=NOTIFY_NAME_BYTES_MAX => Ok(Template { text: text.into(), begins, pieces: pieces.into() }),
-            _ => Err("a URI template is too long; no topic that it matches is the name of a channel, of 128 bytes"),
+            _ => {
+                Err("a URI template is too long; every topic that it matches exceeds the 128 bytes of a channel's name")
+            }
         }
     }
 
@@ -271,14 +273,14 @@ fn read_expression(text: &str) -> Result<(&'static Operator, Names), &'static st
     // The last one has no sign, so there is always one.
     let operator = OPERATORS.iter().find(has).unwrap_or(&OPERATORS[OPERATORS.len() - 1]);
     if text.starts_with(['=', ',', '!', '@', '|']) {
-        return Err("a URI template has an operator that has no meaning yet (=,!@|)");
+        return Err("a URI template has a reserved operator (=,!@|)");
     }
     let names = text[operator.sign.len()..].split(',').map(|name| match name {
         name if is_variable(name) => Ok(if operator.named { name.into() } else { Box::default() }),
         name if name.ends_with('*') || name.contains(':') => {
-            Err("a URI template has a modifier of level 4 ({id:3}, {list*}), which is not matched here")
+            Err("a URI template has a modifier of level 4 ({id:3}, {list*}), which is not supported")
         }
-        _ => Err("a URI template has an expression that names no variable"),
+        _ => Err("a URI template has an expression without a variable"),
     });
     Ok((operator, names.collect::<Result<_, _>>()?))
 }

@@ -71,26 +71,27 @@ pub fn read(token: &str) -> Result<Unverified<'_>, Fault> {
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return fault("a token has three parts with dots between them");
+        return fault("a token must have three parts separated by dots");
     };
-    let decode = |part: &str| BASE64URL.decode(part).map_err(|_| Fault::Token("a part of the token is no Base64url"));
+    let decode =
+        |part: &str| BASE64URL.decode(part).map_err(|_| Fault::Token("a part of the token is not valid Base64url"));
     let object = |part: &str, text| json::object(&decode(part)?).ok_or(Fault::Token(text));
-    let header = object(header, "the header of the token is no object of JSON, or has a name twice")?;
+    let header = object(header, "the header of the token is not a JSON object, or has a duplicate name")?;
     let (algorithm, key) = read_header(&header)?;
     let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
     let signature = decode(signature)?;
-    let claims = object(claims, "the claims of the token are no object of JSON, or have a name twice")?;
+    let claims = object(claims, "the claims of the token are not a JSON object, or have a duplicate name")?;
     Ok(Unverified { algorithm, key, signed, signature, claims })
 }
 
 /// RFC 7515 4.1. Keys that a token brings or points at (`jwk`, `jku`, `x5c`, `x5u`) are not looked at (RFC 8725 3.10).
 fn read_header(header: &Object) -> Result<(Algorithm, Option<Box<str>>), Fault> {
     let Some(algorithm) = header.get("alg").and_then(Value::text).and_then(Algorithm::of) else {
-        return fault("the algorithm of the token is none of HS256, ES256 and EdDSA");
+        return fault("the algorithm of the token is not HS256, ES256 or EdDSA");
     };
     // RFC 7515 4.1.11: no extension is understood, and what says that it has to be is refused.
     if header.contains_key("crit") {
-        return fault("the token has a header that has to be understood (crit), and is not");
+        return fault("the token has an unsupported critical header (crit)");
     }
     // RFC 8725 3.11: what was issued for something else is not taken.
     if let Some(kind) = header.get("typ") {
@@ -100,12 +101,12 @@ fn read_header(header: &Object) -> Result<(Algorithm, Option<Box<str>>), Fault> 
         }
     }
     if header.contains_key("cty") {
-        return fault("the token has another one in it (cty), which is not read");
+        return fault("the token contains a nested token (cty), which is not supported");
     }
     let key = match header.get("kid") {
         None => None,
         Some(Value::Text(key)) if key.len() <= NOTIFY_JWT_KID_BYTES_MAX => Some(key.as_str().into()),
-        Some(_) => return fault("the kid of the token is no string, or longer than 128 bytes"),
+        Some(_) => return fault("the kid of the token is not a string, or longer than 128 bytes"),
     };
     Ok((algorithm, key))
 }
@@ -124,10 +125,10 @@ fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault
     let Some(Value::List(topics)) = own.get(name) else {
         return match own.get(name) {
             None | Some(Value::Null) => Ok(()),
-            Some(_) => fault("publish and subscribe of mercure have to be lists of topics"),
+            Some(_) => fault("publish and subscribe of mercure must be lists of topics"),
         };
     };
-    let text = "a topic of the token (mercure) is no text, or too long";
+    let text = "a topic of the token (mercure) is not a string, or too long";
     for topic in topics {
         let topic = topic.text().ok_or(Fault::Token(text))?;
         let read = match topic {
@@ -135,7 +136,7 @@ fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault
             topic if template::is_one(topic) => patterns.add_template(Template::read(topic).map_err(Fault::Token)?),
             topic => patterns.add(&topic::channel(topic).map_err(|_| Fault::Token(text))?, false),
         };
-        read.ok_or(Fault::Token("a token has up to 64 topics to publish and 64 to subscribe"))?;
+        read.ok_or(Fault::Token("a token may have up to 64 topics to publish and 64 to subscribe"))?;
     }
     Ok(())
 }
@@ -145,8 +146,7 @@ type Named = (Option<Box<str>>, Vec<Box<str>>);
 
 /// Channels that a token names for Centrifugo: the one for which it is, and those to which its bearer is subscribed. It grants to read them.
 fn centrifugo(claims: &Object, subscribe: &mut Patterns) -> Result<Named, Fault> {
-    let text =
-        "channel, channels and subs of the token have to name channels: one, a list, and the members of an object";
+    let text = "channel, channels and subs of the token must name channels: one, a list, and the members of an object";
     let one = match claims.get("channel") {
         None => None,
         Some(channel) => Some(channel.text().ok_or(Fault::Token(text))?),
@@ -168,7 +168,7 @@ fn centrifugo(claims: &Object, subscribe: &mut Patterns) -> Result<Named, Fault>
     }
     for name in one.iter().chain(&all) {
         let channel = topic::channel(name).map_err(|_| Fault::Token(text))?;
-        let text = "a token has up to 64 channels to subscribe, with those of channel, channels and subs";
+        let text = "a token may have up to 64 channels to subscribe, including those of channel, channels and subs";
         subscribe.add(&channel, false).ok_or(Fault::Token(text))?;
     }
     // The claim means the channel, whatever it is called.
@@ -186,35 +186,35 @@ impl Unverified<'_> {
         let text = |name: &str| match self.claims.get(name) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(Box::<str>::from(text.as_str()))),
-            Some(_) => fault("iss and jti of the token have to be strings"),
+            Some(_) => fault("iss and jti of the token must be strings"),
         };
         let patterns = |name: &str| match self.claims.get(name) {
             None => Ok(Patterns::default()),
             Some(Value::List(list)) => Patterns::read(list.iter().map(Value::text)).ok_or(Fault::Token(
-                "publish, subscribe and presence have up to 64 channels each, and a * may be their last character",
+                "publish, subscribe and presence may have up to 64 channels each, with a * only as the last character",
             )),
-            Some(_) => fault("publish, subscribe and presence have to be lists of channels"),
+            Some(_) => fault("publish, subscribe and presence must be lists of channels"),
         };
         let expires_s = match self.claims.get("exp") {
-            None => return fault("the token does not expire (exp), and has to"),
-            Some(expires) => seconds(expires).ok_or(Fault::Token("exp of the token is no time"))?,
+            None => return fault("the token has no expiry (exp), which is required"),
+            Some(expires) => seconds(expires).ok_or(Fault::Token("exp of the token is not a time"))?,
         };
         let begins_s = match self.claims.get("nbf") {
             None => 0,
-            Some(begins) => seconds(begins).ok_or(Fault::Token("nbf of the token is no time"))?,
+            Some(begins) => seconds(begins).ok_or(Fault::Token("nbf of the token is not a time"))?,
         };
         let push_s = match self.claims.get("push") {
             None => None,
-            Some(until) => Some(seconds(until).ok_or(Fault::Token("push of the token is no time"))?),
+            Some(until) => Some(seconds(until).ok_or(Fault::Token("push of the token is not a time"))?),
         };
         let audiences = match self.claims.get("aud") {
             None => None,
             Some(Value::Text(one)) => Some(vec![one.as_str().into()]),
             Some(Value::List(all)) => {
                 let all: Option<Vec<_>> = all.iter().map(|one| one.text().map(Into::into)).collect();
-                Some(all.ok_or(Fault::Token("aud of the token has to be a string, or a list of strings"))?)
+                Some(all.ok_or(Fault::Token("aud of the token must be a string or a list of strings"))?)
             }
-            Some(_) => return fault("aud of the token has to be a string, or a list of strings"),
+            Some(_) => return fault("aud of the token must be a string or a list of strings"),
         };
         let (issuer, name) = (text("iss")?, text("jti")?);
         if name.as_ref().is_some_and(|name| name.len() > NOTIFY_JWT_JTI_BYTES_MAX) {
@@ -228,7 +228,7 @@ impl Unverified<'_> {
                 topics(own, "publish", &mut publish)?;
                 topics(own, "subscribe", &mut subscribe)?;
             }
-            Some(_) => return fault("mercure of the token has to be an object"),
+            Some(_) => return fault("mercure of the token must be an object"),
         }
         let (channel, channels) = match centrifugo {
             true => self::centrifugo(&self.claims, &mut subscribe)?,
@@ -241,7 +241,7 @@ impl Unverified<'_> {
             Some(Value::Text(subject)) if subject.is_empty() => None,
             Some(Value::Text(subject)) if is_name(subject) => Some(subject.as_str().into()),
             Some(_) => {
-                return fault("sub of the token has to be a string of up to 128 bytes without control characters");
+                return fault("sub of the token must be a string of up to 128 bytes without control characters");
             }
         };
         Ok(Claims {
@@ -276,10 +276,10 @@ impl Claims {
             return fault("exp of the token is further ahead than the server's option notify_jwt_seconds");
         }
         if self.begins_s > now_s.saturating_add(AHEAD_S) {
-            return fault("the token does not count yet (nbf)");
+            return fault("the token is not valid yet (nbf)");
         }
         if access.issuer.is_some() && self.issuer != access.issuer {
-            return fault("the token is not of the issuer that the server expects (iss)");
+            return fault("the token is not from the issuer that the server expects (iss)");
         }
         // RFC 7519 4.1.3: who does not know itself among those that a token is for refuses it.
         let is_for =
@@ -288,13 +288,13 @@ impl Claims {
             Some(audience) if !is_for(audience) => return fault("the token is not for this server (aud)"),
             None if self.audiences.is_some() => {
                 return fault(
-                    "the token is for somebody (aud), and the server's option notify_jwt_audience does not say who it is",
+                    "the token has an audience (aud), but the server's option notify_jwt_audience is not set",
                 );
             }
             _ => {}
         }
         match access.is_revoked(self.name.as_deref()) {
-            true => fault("the token was taken back"),
+            true => fault("the token was revoked"),
             false => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ pub const ALL: &str = "*";
 /// Why there is none, as a sentence without a full stop.
 pub fn channel(topic: &str) -> Result<Cow<'_, str>, &'static str> {
     if topic == ALL {
-        return Err("* stands for all topics, and is none");
+        return Err("* stands for all topics and is not a topic");
     }
     if topic.is_empty() || topic.chars().any(char::is_control) {
         return Err("a topic is empty, or has control characters");
@@ -39,7 +39,7 @@ pub fn channel(topic: &str) -> Result<Cow<'_, str>, &'static str> {
     };
     match name.len() {
         0..=NOTIFY_NAME_BYTES_MAX => Ok(name),
-        _ => Err("a topic is too long; as the name of a channel it has 128 bytes at the most"),
+        _ => Err("a topic is too long; as the name of a channel it may have 128 bytes"),
     }
 }
 

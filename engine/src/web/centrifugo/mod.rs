@@ -35,13 +35,13 @@ const PROTOBUF: &str = "centrifuge-protobuf";
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     let (head, channels) = (request.head, &site.policy.channels);
     if !channels.any() || !channels.centrifugo {
-        return Answer::Response(Response::text(Status::NotFound, "there is nothing here"));
+        return Answer::Response(Response::text(Status::NotFound, "nothing is served at this path"));
     }
     let names = |wanted| head.list("sec-websocket-protocol").any(|protocol| protocol == wanted);
     let (names_json, names_protobuf) = (names(SUBPROTOCOL), names(PROTOBUF));
     let asks_protobuf = head.query.split('&').any(|pair| pair == "format=protobuf" || pair == "cf_protocol=protobuf");
     if asks_protobuf || (names_protobuf && !names_json) {
-        let text = "only the JSON form of the protocol is spoken here";
+        let text = "only the JSON form of the protocol is supported";
         return Answer::Response(Response::text(Status::BadRequest, text).closing());
     }
     match handshake::accept(head) {

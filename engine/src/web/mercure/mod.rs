@@ -73,7 +73,7 @@ fn bad<T>(text: &'static str) -> Result<T, Refused> {
 
 fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
     if !policy.channels.mercure || !policy.channels.any() {
-        return refuse(Status::NotFound, "there is nothing here");
+        return refuse(Status::NotFound, "nothing is served at this path");
     }
     let (wish, channels) = match request.head.method {
         Method::Post => publication(request, &policy.channels)?,
@@ -92,7 +92,7 @@ fn channel(topic: &str, policy: &Channels) -> Result<Box<str>, Refused> {
         Ok(channel) if policy.is_there(&channel) => Ok(channel.as_ref().into()),
         Ok(_) => refuse(
             Status::Forbidden,
-            "this topic is not offered; the server's options notify and notify_private name the channels that are",
+            "this topic is not offered; the options notify and notify_private list the channels that are",
         ),
     }
 }
@@ -115,14 +115,13 @@ fn named(text: &str, exactly: bool, policy: &Channels) -> Result<Named, Refused>
     if !policy.has_some(selector.begins()) {
         return refuse(
             Status::Forbidden,
-            "no topics of this selector are offered; the server's options notify and notify_private name the channels that are",
+            "no topics of this selector are offered; the options notify and notify_private list the channels",
         );
     }
     if !policy.takes_prefix(selector.begins()) {
         return refuse(
             Status::Forbidden,
-            "this selector may not be subscribed to; the server's option notify_wildcards names the beginnings of channels \
-             that may be",
+            "this selector is not permitted; the option notify_wildcards lists the permitted prefixes of channels",
         );
     }
     Ok(Named::Selector(selector))
@@ -132,7 +131,7 @@ fn named(text: &str, exactly: bool, policy: &Channels) -> Result<Named, Refused>
 fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
     let (mut channels, mut selectors, mut last) = (Vec::<Box<str>>::new(), Selectors::default(), None);
     for pair in form::pairs(head.query) {
-        let Some((name, value)) = pair else { return bad("the address has something that is no UTF-8") };
+        let Some((name, value)) = pair else { return bad("the query is not valid UTF-8") };
         match &*name {
             // Draft 08 uses the latter names.
             "topic" | "match" | "matchExact" => {
@@ -142,14 +141,14 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
                     Named::Selector(selector) => selectors.add(selector),
                 }
                 if channels.len() + selectors.len() > NOTIFY_CHANNELS_MAX {
-                    return bad("there are too many topics in one request; subscribe to 16 at the most");
+                    return bad("the request has too many topics; the limit is 16");
                 }
                 if selectors.len() > NOTIFY_PREFIXES_PER_REQUEST_MAX {
-                    return bad("there are too many selectors in one request; * and URI templates are 4 at the most");
+                    return bad("the request has too many selectors; the limit is 4 of * and URI templates");
                 }
             }
             name if name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("match")) => {
-                return bad("URL patterns are not matched here; name each topic");
+                return bad("URL patterns are not supported; name each topic");
             }
             // The latter name is that of older drafts.
             "lastEventID" | "Last-Event-ID" if !value.is_empty() => last = Some(value.into_owned()),
@@ -157,7 +156,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
         }
     }
     if channels.is_empty() && selectors.is_empty() {
-        return bad("there is no topic");
+        return bad("a topic is missing");
     }
     // A channel that a selector covers is delivered once, by the selector.
     channels.retain(|channel| !selectors.cover(channel));
@@ -165,7 +164,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     let keys: Vec<_> =
         channels.iter().map(|channel| place::key(&feed(channel).unwrap_or_else(|| channel.to_string()))).collect();
     if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
-        return bad("two of the topics have the same key in identifiers; subscribe to them by two requests");
+        return bad("two of the topics have the same key in identifiers; use two requests");
     }
     let last = head.one("last-event-id").filter(|last| !last.is_empty()).map(str::to_owned).or(last);
     let places = last.as_deref().and_then(Places::read);
@@ -196,13 +195,13 @@ fn feed(channel: &str) -> Option<String> {
 fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
     let kind = request.head.one("content-type").unwrap_or_default();
     if !notify::is_kind(kind, "application/x-www-form-urlencoded") {
-        return bad("an update is published as application/x-www-form-urlencoded");
+        return bad("an update must be published as application/x-www-form-urlencoded");
     }
-    let Ok(body) = std::str::from_utf8(request.body) else { return bad("the form has something that is no UTF-8") };
+    let Ok(body) = std::str::from_utf8(request.body) else { return bad("the form is not valid UTF-8") };
     let (mut channel, mut data, mut private) = (None, None, false);
     let (mut id, mut event, mut retry) = (None, None, None);
     for pair in form::pairs(body) {
-        let Some((name, value)) = pair else { return bad("the form has something that is no UTF-8") };
+        let Some((name, value)) = pair else { return bad("the form is not valid UTF-8") };
         let twice = match &*name {
             "topic" => {
                 if is_reserved(&value) {
@@ -210,7 +209,7 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
                 }
                 let own = self::channel(&value, policy)?;
                 if channel.as_ref().is_some_and(|other| *other != own) {
-                    return bad("an update has one topic here; alternate topics are not published at");
+                    return bad("an update must have one topic; alternate topics are not supported");
                 }
                 channel = Some(own);
                 false
@@ -226,23 +225,23 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
             _ => false,
         };
         if twice {
-            return bad("data, id, type and retry stand in a form once");
+            return bad("data, id, type and retry may be in a form only once");
         }
     }
-    let Some(channel) = channel else { return bad("there is no topic") };
+    let Some(channel) = channel else { return bad("a topic is missing") };
     if private && !policy.is_private(&channel) {
         return bad(
-            "a private update needs a topic of the server's option notify_private; this one is read by everybody",
+            "a private update needs a topic in the server's option notify_private; everybody can read this one",
         );
     }
     if id.is_some_and(|id| id.starts_with('#') || id.contains(['\0', '\n', '\r'])) {
-        return bad("an id has no # at its beginning and no line ends");
+        return bad("an id must not begin with # or contain line breaks");
     }
     let (event, retry) = (event.filter(|event| !event.is_empty()), retry.filter(|retry| !retry.is_empty()));
     if event.as_deref().is_some_and(|event| !event::is_type(event))
         || retry.as_deref().is_some_and(|retry| !event::is_retry(retry))
     {
-        return bad("type has control characters, or retry is no number of up to ten digits");
+        return bad("type has control characters, or retry is not a number of up to ten digits");
     }
     let kind = event::kind(event.as_deref(), retry.as_deref());
     if kind.len() > NOTIFY_TYPE_BYTES_MAX {
@@ -250,7 +249,7 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
     }
     let body = data.unwrap_or_default().into_owned().into_bytes();
     if body.len() > NOTIFY_BODY_BYTES_MAX {
-        return refuse(Status::ContentTooLarge, "the content is too long; an update has 32 KiB at the most");
+        return refuse(Status::ContentTooLarge, "the content is too long; the limit of an update is 32 KiB");
     }
     let key = notify::key(request.head)?;
     // Mercure has no such feature. It is for publishers that use both Mercure and `/n/`.

@@ -21,7 +21,7 @@ const QUERIES: [&str; 2] = ["authorization", "access_token"];
 pub type Refused = Box<Response>;
 
 fn several<T>() -> Result<T, Refused> {
-    let text = "a token is shown once: by Authorization, in the address, or by a cookie";
+    let text = "a token must be sent once: in Authorization, in the URL, or in a cookie";
     let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
     Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)))
 }
@@ -53,8 +53,7 @@ pub fn by(request: &Request<'_>, policy: &Policy) -> Result<Shown, Refused> {
         return several();
     }
     if !request.is_of_us(policy) {
-        let text =
-            "the cookie counts for pages of the server's own address, and of those that its option http_origins names";
+        let text = "the cookie is accepted only from pages of the server's own address or of an origin in http_origins";
         return Err(Box::new(Response::text(Status::Forbidden, text)));
     }
     Ok(Shown::Query(token.into()))

@@ -74,8 +74,8 @@ fn publish(request: &Request<'_>, site: &Site<'_>) -> Answer {
     answer(request, site, &PUB, |head, body, names| match head.method {
         Method::Post | Method::Put => publication(head, body, names),
         method if names != 1 => bad(match method {
-            Method::Delete => "one channel is deleted at a time",
-            _ => "one channel is asked about at a time",
+            Method::Delete => "only one channel can be deleted at a time",
+            _ => "only one channel can be queried at a time",
         }),
         Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
         _ => Ok((Wish::Info(Format::of(head), false), vec![None])),
@@ -86,7 +86,7 @@ fn both(request: &Request<'_>, site: &Site<'_>) -> Answer {
     match request.head.method {
         Method::Get | Method::Head => answer(request, site, &PUBSUB, |head, _, names| subscription(head, names, false)),
         _ => answer(request, site, &PUBSUB, |head, body, names| match head.method {
-            Method::Delete if names != 1 => bad("one channel is deleted at a time"),
+            Method::Delete if names != 1 => bad("only one channel can be deleted at a time"),
             Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
             _ => publication(head, body, names),
         }),
@@ -114,10 +114,10 @@ fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head
             return Err(Box::new(Response::empty(Status::Ok)));
         }
         if is_run(head) {
-            return refuse(Status::Forbidden, "messages are data; pages do not run them, or take style from them");
+            return refuse(Status::Forbidden, "messages are data and cannot be loaded as scripts or styles");
         }
         let Some(shown) = Shown::by(head) else {
-            let text = "a token is shown once: by Authorization, or by access_token";
+            let text = "a token must be sent once: in Authorization or in access_token";
             let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
             return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
         };
@@ -143,19 +143,21 @@ fn is_run(head: &Head<'_>) -> bool {
 /// escaped as in topics.
 fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
     if !policy.nchan || !policy.any() {
-        return refuse(Status::NotFound, "there is nothing here");
+        return refuse(Status::NotFound, "nothing is served at this path");
     }
     let mut channels = Vec::<Box<str>>::new();
     for name in path.split(',') {
         if channels.len() == NOTIFY_CHANNELS_MAX {
-            return bad("there are too many channels in one request; ask for 16 at the most");
+            return bad("the request has too many channels; the limit is 16");
         }
-        let Ok(name) = percent_decode_str(name).decode_utf8() else { return bad("the name of a channel is no UTF-8") };
+        let Ok(name) = percent_decode_str(name).decode_utf8() else {
+            return bad("the name of a channel is not valid UTF-8");
+        };
         let channel = match topic::channel(&name) {
             Ok(channel) => Box::from(&*channel),
             Err(_) => {
                 return bad(
-                    "the name of a channel has 1 to 128 bytes, escapes included, and no braces or control characters",
+                    "the name of a channel must have 1 to 128 bytes, including escapes, and no braces or control characters",
                 );
             }
         };
@@ -165,7 +167,7 @@ fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
         if !policy.is_there(&channel) {
             return refuse(
                 Status::NotFound,
-                "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
+                "no such channel; the server's options notify (open) and notify_private (with a token) list them",
             );
         }
         channels.push(channel);
@@ -186,7 +188,7 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
             None => NOTIFY_WAIT_S_MAX,
             Some((_, seconds)) => match seconds.parse::<u32>() {
                 Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
-                Err(_) => return bad("wait has to be a number of seconds"),
+                Err(_) => return bad("wait must be a number of seconds"),
             },
         }),
     };
@@ -221,17 +223,17 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
 
 fn publication(head: &Head<'_>, body: &[u8], channels: usize) -> Read {
     if channels > 1 {
-        return bad("a message is published at one channel");
+        return bad("a message must be published at one channel");
     }
     let mut kind = head.one("content-type").unwrap_or_default().to_owned();
     if let Some(event) = head.one("x-eventsource-event").filter(|event| !event.is_empty()) {
         if !event::is_type(event) {
-            return bad("the type of an event has no control characters");
+            return bad("the type of an event must not have control characters");
         }
         kind = event::kind_of(&kind, Some(event), None);
     }
     if kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return bad("the content type, or that of the event, is too long, or none");
+        return bad("the content type, or the type of the event, is too long or empty");
     }
     let key = notify::key(head)?;
     let keys = keys(head, false, b"")?;
