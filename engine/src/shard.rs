@@ -204,7 +204,7 @@ impl Shard {
             Input::Held { since_s, many } => (self.cx.held_s, self.cx.many_held) = (since_s.unwrap_or(u32::MAX), many),
             Input::Lost { conn, how } => self.cx.lost(conn, how),
             Input::Worn { conn } => {
-                let text = "the keys of this TLS connection are used up";
+                let text = "this TLS connection has used up its keys; reconnect";
                 self.cx.fail_stream(conn, crate::wire::error::StreamCondition::Reset, Some(text));
             }
             Input::Closed { conn } => self.closed(conn),

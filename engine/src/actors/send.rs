@@ -49,7 +49,7 @@ impl Actors {
     pub(crate) fn reply(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         self.send_stanza(cx, session, xml);
         if cx.acknowledges_nothing(session) {
-            self.end_unread(cx, session, "nothing is acknowledged");
+            self.end_unread(cx, session, "the client acknowledges nothing");
         }
     }
 
@@ -241,7 +241,7 @@ impl Actors {
         self.reply(cx, session, &out);
         self.keep_push(cx, session, &out);
         if cx.unread_bytes(session) > 2 * cx.kernel.settings.outbound_bytes_max {
-            self.end_unread(cx, session, "nothing is read");
+            self.end_unread(cx, session, "the client reads nothing");
         }
     }
 }

@@ -143,7 +143,7 @@ impl Actors {
             Known::Unknown => {
                 cx.block(conn);
                 if !self.wait_for_account(cx, owner.bare(), Waiting::Claim(conn)) {
-                    let text = Some("too much waits for the account, try again");
+                    let text = Some("too many stanzas wait for this account; try again later");
                     cx.fail_stream(conn, StreamCondition::ResourceConstraint, text);
                 }
                 None

@@ -103,14 +103,14 @@ impl Components {
         }
         // XEP-0114 3: both addresses are required, as between servers.
         let (Some(from), Some(to)) = (element.from(), element.to()) else {
-            let text = "a component's stanzas have a 'from' and a 'to'";
+            let text = "a component's stanza must have a 'from' and a 'to'";
             cx.fail_stream(conn, StreamCondition::ImproperAddressing, Some(text));
             return None;
         };
         let domains = &cx.kernel.settings.domains;
         let from = jid::normalise(&from).ok().filter(|from| domains.of(from).is_some_and(|(of, _)| of == domain));
         let Some(from) = from else {
-            let text = "the 'from' of a component's stanza is at the component's domain";
+            let text = "the 'from' of a component's stanza must be at the component's domain";
             cx.fail_stream(conn, StreamCondition::InvalidFrom, Some(text));
             return None;
         };

@@ -51,7 +51,9 @@ impl Components {
                 let condition = StreamCondition::from_name(HeaderFault::condition(fault));
                 cx.fail_stream(id, condition.unwrap_or(StreamCondition::BadFormat), fault.text());
             }
-            (Ok(_), None) => cx.fail_stream(id, StreamCondition::HostUnknown, Some("no component has this domain")),
+            (Ok(_), None) => {
+                cx.fail_stream(id, StreamCondition::HostUnknown, Some("no component is configured for this domain"))
+            }
             (Ok(_), Some(domain)) => {
                 if let Some(conn) = cx.conns.get(id) {
                     (conn.scope, conn.expect) = (StreamScope::of_header(element), StreamExpect::Content);
@@ -134,7 +136,7 @@ impl Components {
                 let first = seat.conn;
                 self.ping_component(cx, first);
             }
-            let text = "this domain's component is connected";
+            let text = "a component is already connected for this domain";
             return cx.fail_stream(id, StreamCondition::Conflict, Some(text));
         }
         let now_s = cx.kernel.now.mono_s();

@@ -123,10 +123,10 @@ impl PartitionMap {
     /// A short reason why the bytes are not a valid map.
     pub fn decode(bytes: &[u8]) -> Result<PartitionMap, &'static str> {
         if bytes.first().is_some_and(|version| *version != VERSION) {
-            return Err("it is of a form that is not known here");
+            return Err("its format is unknown");
         }
         if bytes.len() != PartitionMap::BYTES {
-            return Err("it is not of the length of a map");
+            return Err("its length is not that of a map");
         }
         let (map, checksum) = bytes.split_at(PartitionMap::BYTES - CHECKSUM_BYTES);
         if *checksum != hash(map).to_le_bytes() {
@@ -139,11 +139,7 @@ impl PartitionMap {
             *owner = u16::from_le_bytes(bytes.try_into().expect("2 bytes"));
         }
         let owned = (1..=PARTITIONS).contains(&shards) && owners.iter().all(|owner| *owner < shards);
-        if owned {
-            Ok(PartitionMap { epoch, shards, owners })
-        } else {
-            Err("a partition has an owner that is not there")
-        }
+        if owned { Ok(PartitionMap { epoch, shards, owners }) } else { Err("the owner of a partition does not exist") }
     }
 }
 
@@ -225,7 +221,7 @@ mod tests {
             let mut wrong = bytes[..PartitionMap::BYTES - CHECKSUM_BYTES].to_vec();
             wrong[9..11].copy_from_slice(&shards.to_le_bytes());
             wrong.extend_from_slice(&hash(&wrong).to_le_bytes());
-            assert_eq!(PartitionMap::decode(&wrong), Err("a partition has an owner that is not there"), "{shards}");
+            assert_eq!(PartitionMap::decode(&wrong), Err("the owner of a partition does not exist"), "{shards}");
         }
     }
 

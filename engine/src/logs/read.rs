@@ -225,7 +225,7 @@ impl Logs {
     }
 
     fn fail_unread(&mut self, cx: &mut Streams, session: SessionId) {
-        let text = "stored messages of this account cannot be read, the server's operator has to mend the store";
+        let text = "stored messages of this account cannot be read; the server's operator has to repair the store";
         cx.tell(session, Down::Fail(StreamCondition::InternalServerError, text));
     }
 

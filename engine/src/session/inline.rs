@@ -107,7 +107,7 @@ fn malformed(text: &'static str) -> Failure {
 fn once<T>(place: &mut Option<T>, found: T) -> Result<(), Failure> {
     match place.replace(found) {
         None => Ok(()),
-        Some(_) => Err(malformed("the same element comes twice")),
+        Some(_) => Err(malformed("an element is repeated")),
     }
 }
 
@@ -174,7 +174,7 @@ impl Inline {
 /// Reads the id of `<user-agent/>`: a UUID (XEP-0388 2.4). Its other content is not retained.
 fn read_agent(child: &Child<'_>) -> Result<Option<Agent>, Failure> {
     let Some(id) = child.attribute("id") else { return Ok(None) };
-    uuid(&id).map(Some).ok_or(malformed("the id of the user agent is no UUID"))
+    uuid(&id).map(Some).ok_or(malformed("the id of the user agent is not a UUID"))
 }
 
 fn uuid(text: &str) -> Option<Agent> {
@@ -200,7 +200,9 @@ fn read_fast(child: &Child<'_>) -> Result<Fast, Failure> {
     let count = match child.attribute("count") {
         None => None,
         // XEP-0484 3.4: a positive integer.
-        Some(count) => Some(count.parse().ok().filter(|count| *count > 0).ok_or(malformed("the count is no number"))?),
+        Some(count) => {
+            Some(count.parse().ok().filter(|count| *count > 0).ok_or(malformed("the count is not a positive number"))?)
+        }
     };
     Ok(Fast { count, invalidate: matches!(child.attribute("invalidate").as_deref(), Some("true" | "1")) })
 }
@@ -208,7 +210,7 @@ fn read_fast(child: &Child<'_>) -> Result<Fast, Failure> {
 /// The mechanism of `<request-token/>` (XEP-0484 3.2).
 fn read_kind(child: &Child<'_>) -> Result<TokenKind, Failure> {
     let mechanism = child.attribute("mechanism").and_then(|name| Mechanism::from_name(&name));
-    mechanism.and_then(Mechanism::token).ok_or(malformed("a token for a mechanism that is not offered"))
+    mechanism.and_then(Mechanism::token).ok_or(malformed("the mechanism of the requested token is not offered"))
 }
 
 fn read_bind(child: &Child<'_>, server: &extension::ServerFacts) -> Result<Bind, Failure> {
@@ -229,7 +231,7 @@ fn read_bind(child: &Child<'_>, server: &extension::ServerFacts) -> Result<Bind,
                         (namespace, name) => {
                             if let Some((place, _)) = extension::inline(server, namespace) {
                                 if bind.features.iter().any(|(of, _)| usize::from(*of) == place) {
-                                    return Err(malformed("the same element comes twice"));
+                                    return Err(malformed("an element is repeated"));
                                 }
                                 bind.features.push((place as u8, name.into()));
                             }
@@ -252,9 +254,11 @@ fn read_bind(child: &Child<'_>, server: &extension::ServerFacts) -> Result<Bind,
     bind.tag = match tag.as_deref() {
         None | Some("") => None,
         // XEP-0386 2.2.1: it becomes part of the resource, unchanged.
-        Some(tag) if tag.len() <= BIND_TAG_BYTES_MAX => {
-            Some(jid::normalise_resource(tag).map_err(|_| malformed("the tag cannot be in a resource"))?.into())
-        }
+        Some(tag) if tag.len() <= BIND_TAG_BYTES_MAX => Some(
+            jid::normalise_resource(tag)
+                .map_err(|_| malformed("the tag has characters that are not allowed in a resource"))?
+                .into(),
+        ),
         Some(_) => return Err(malformed("the tag is too long")),
     };
     Ok(bind)

@@ -95,7 +95,7 @@ impl Shard {
     fn bosh_opens(&mut self, id: ConnId, restart: &Restart) {
         let conn = self.cx.conns.heard(id);
         if conn.expect != StreamExpect::Opening {
-            let text = Some("a stream starts anew behind its authentication, and then once");
+            let text = Some("a stream is restarted once, after authentication");
             return self.cx.fail_stream(id, StreamCondition::PolicyViolation, text);
         }
         (conn.expect, conn.scope) = (StreamExpect::Content, StreamScope::Usual);
@@ -188,7 +188,7 @@ impl Shard {
         let stanza_max = self.cx.kernel.settings.stanza_bytes_max;
         let Some(conn) = self.cx.conns.get(id) else { return bytes.len() };
         if conn.expect != StreamExpect::Content {
-            self.cx.fail_stream(id, StreamCondition::BadFormat, Some("the stream is to be started anew first"));
+            self.cx.fail_stream(id, StreamCondition::BadFormat, Some("the stream must be restarted first"));
             return bytes.len();
         }
         let bytes_max = Self::item_bytes_max(conn, stanza_max);
@@ -203,7 +203,7 @@ impl Shard {
                 next = if again { at } else { at + consumed };
                 self.cx.wait_if_heavy(id);
             }
-            Ok(_) => self.cx.fail_stream(id, StreamCondition::BadFormat, Some("a body holds whole elements")),
+            Ok(_) => self.cx.fail_stream(id, StreamCondition::BadFormat, Some("a body must contain complete elements")),
             Err(fault) => {
                 let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
                 self.cx.fail_stream(id, condition, Some(fault.describe()));

@@ -38,7 +38,7 @@ impl Shard {
                 self.cx.end_stream(id, Ended::Client);
             }
             Event::Message if !message.is_binary() && simdutf8::basic::from_utf8(message.bytes()).is_err() => {
-                self.echo_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
+                self.echo_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is not valid UTF-8" });
                 return over;
             }
             Event::Message => {

@@ -146,7 +146,10 @@ impl Shard {
     fn http_takes(long_bodies: &Arc<()>, awaited: &mut Awaited) -> Result<(), Refusal> {
         if awaited.long.is_none() && awaited.body.announced() > PREAUTH_BYTES_MAX as u64 {
             if Arc::strong_count(long_bodies) > BOSH_LONG_BODIES_MAX {
-                return Err(Refusal::of(Status::ServiceUnavailable, "too many long requests are on their way"));
+                return Err(Refusal::of(
+                    Status::ServiceUnavailable,
+                    "too many long requests are in progress; try again later",
+                ));
             }
             awaited.long = Some(long_bodies.clone());
         }
@@ -248,7 +251,7 @@ impl Shard {
         // the client has read them.
         let waits = self.cx.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
         if waits {
-            let text = "wait for what was answered before";
+            let text = "read the earlier responses before the upgrade";
             return self.http_answer(id, head, Response::text(Status::BadRequest, text).closing());
         }
         self.cx.kernel.counters.http_requests.one();

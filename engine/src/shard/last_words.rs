@@ -16,7 +16,7 @@ impl Shard {
             return;
         }
         let refusal = match why {
-            Ended::Timeout => Refusal::of(Status::RequestTimeout, "no request has come in time"),
+            Ended::Timeout => Refusal::of(Status::RequestTimeout, "no request arrived in time"),
             _ => Refusal::of(Status::ServiceUnavailable, "not now"),
         };
         Response::from(refusal).write(last, None, self.cx.kernel.now.wall_us);

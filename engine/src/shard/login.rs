@@ -233,7 +233,7 @@ impl Shard {
             // XEP-0388 2.5: nothing else is permitted; the connection ends at once.
             (Form::Sasl2, _) => {
                 self.cx.conns.set_stage(id, stage);
-                return self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is under way"));
+                return self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is in progress"));
             }
         }
         // As for <initial-response/>, white space around it is ignored in the form whose examples
@@ -263,7 +263,7 @@ impl Shard {
         let opening = self.cx.heard(id);
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts >= most {
-            return self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
+            return self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins were started"));
         }
         self.auth(id, element);
     }

@@ -136,7 +136,7 @@ impl Shard {
         let over = opening.attempts >= most;
         self.registration_failed(id, iq, Limit::Invitation);
         if over {
-            self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many tokens that are not good"));
+            self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many invalid tokens"));
         }
     }
 

@@ -52,7 +52,11 @@ impl Shard {
             "abort" => self.task_failed(conn, SaslCondition::Aborted, None),
             "next" if !upgrade.begun => {
                 if element.attribute("task").as_deref() != Some(sasl::upgrade_name(upgrade.kind)) {
-                    return self.task_failed(conn, SaslCondition::MalformedRequest, Some("the task is another one"));
+                    return self.task_failed(
+                        conn,
+                        SaslCondition::MalformedRequest,
+                        Some("this is not the task in progress"),
+                    );
                 }
                 upgrade.begun = true;
                 let (salt, iterations) = (BASE64.encode(&upgrade.salt), upgrade.iterations.to_string());
@@ -78,7 +82,7 @@ impl Shard {
                 self.accounts.keys_gained(&mut self.cx, &mut self.actors, owner.bare(), gained, Some(conn));
             }
             // XEP-0388 2.5.
-            _ => self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("authentication is under way")),
+            _ => self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("authentication is in progress")),
         }
     }
 

@@ -59,7 +59,7 @@ impl Shard {
     /// it.
     fn websocket_message(&mut self, id: ConnId, message: &[u8], behind: &[u8]) {
         if simdutf8::basic::from_utf8(message).is_err() {
-            return self.websocket_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
+            return self.websocket_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is not valid UTF-8" });
         }
         // Other transports permit white space to keep a connection alive. It is unnecessary here
         // (RFC 7395 3.8), but harmless.
@@ -73,7 +73,7 @@ impl Shard {
                 self.websocket_element(id, &scanner.element(&StreamScope::None, item), behind);
             }
             Ok(_) => {
-                let text = "a message has to hold one element, which is whole";
+                let text = "a message must contain exactly one complete element";
                 self.cx.fail_stream(id, StreamCondition::BadFormat, Some(text));
             }
             Err(fault) => {
@@ -97,10 +97,10 @@ impl Shard {
             // RFC 7395 3.6.
             (true, "close") => self.cx.end_stream(id, Ended::Client),
             (false, "open") if opens => {
-                self.cx.fail_stream(id, StreamCondition::InvalidNamespace, Some("<open/> has another namespace"));
+                self.cx.fail_stream(id, StreamCondition::InvalidNamespace, Some("<open/> has the wrong namespace"));
             }
             (false, _) if !opens => self.element(id, element, behind),
-            _ => self.cx.fail_stream(id, StreamCondition::BadFormat, Some("<open/> begins a stream, and is sent once")),
+            _ => self.cx.fail_stream(id, StreamCondition::BadFormat, Some("<open/> must be sent first, and only once")),
         }
     }
 

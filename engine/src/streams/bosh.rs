@@ -325,8 +325,10 @@ impl Streams {
 /// The status code for clients that do not understand terminal conditions (XEP-0124 17.2).
 fn code(condition: Condition) -> Option<(Status, &'static str)> {
     match condition {
-        Condition::BadRequest => Some((Status::BadRequest, "the request cannot be read")),
-        Condition::PolicyViolation => Some((Status::Forbidden, "the session asks too often, or too much at once")),
+        Condition::BadRequest => Some((Status::BadRequest, "the request is malformed")),
+        Condition::PolicyViolation => {
+            Some((Status::Forbidden, "the session sends requests too often, or too many at once"))
+        }
         Condition::ItemNotFound => Some((Status::NotFound, "there is no such session, request or answer")),
         _ => None,
     }

@@ -170,7 +170,7 @@ impl Streams {
 
     /// Ends a stream whose account could not be read from the store.
     pub(crate) fn fail_unreadable(&mut self, conn: ConnId) {
-        let text = "this account cannot be read, the server's operator has to mend the store";
+        let text = "this account cannot be read; the server's operator has to repair the store";
         self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
     }
 }

@@ -59,7 +59,7 @@ limits! {
         "passwords of this domain cannot be checked at the moment", "try again in a minute";
     /// Registration, password changes and removal of users kept in an external back end.
     KeptElsewhere = "kept-elsewhere", NotAllowed,
-        "the accounts of this domain are kept elsewhere", "its operator says where they are made and changed";
+        "the accounts of this domain are in an external system", "ask its operator where to create or change them";
     /// Accounts registered per address.
     Registrations = "registrations", ResourceConstraint,
         "too many accounts were registered from this address", "try again later";
@@ -68,31 +68,31 @@ limits! {
         "the invitation is unknown, used up, revoked or expired", "ask for another one";
     /// Registration without an invitation where one is required.
     Invited = "invited", NotAllowed,
-        "accounts are registered here by invitation only", "ask somebody who has an account for an invitation";
+        "accounts are registered here by invitation only", "ask a user for an invitation";
     /// A name other than the one that the invitation is for.
     InvitedName = "invited-name", NotAcceptable,
-        "the invitation is for another name", "register the name that is in its address";
+        "the invitation is for another name", "register the name in its link";
     /// A name that may not be registered.
     ReservedName = "reserved-name", NotAcceptable,
-        "the name is reserved, or looks like one that is", "choose another";
+        "the name is reserved, or looks like a reserved one", "choose another";
     /// Invitations per user.
     Invitations = "invitations", ResourceConstraint,
-        "this account has made as many invitations as it may", "try again when the time of one of them is over";
+        "this account has reached its limit of invitations", "try again when one of them has expired";
     /// Accounts that wait for approval.
     Applicants = "applicants", ResourceConstraint,
         "too many accounts wait for approval", "try again later";
     /// Resources per user.
     Sessions = "sessions-per-user", ResourceConstraint,
-        "this user has as many sessions as a user may have", "try again when one of them has ended";
+        "this user has reached the limit of sessions", "try again when one of them has ended";
     /// Messages and bytes that wait for a user.
     WaitingMessages = "waiting-messages", ServiceUnavailable,
         "the receiver takes no more messages for now", "try again when the receiver has been online";
     /// Stanzas that an account sends, over all its sessions; further ones are read later.
     Stanzas = "account-stanzas", ResourceConstraint,
-        "this account sends faster than it may", "what it has sent waits, and is read in time";
+        "this account sends faster than permitted", "its stanzas wait and are read later";
     /// Messages that an account adds to logs per day, and their bytes.
     LogQuota = "log-quota", ResourceConstraint,
-        "this account has sent as much as it may in a day", "try again later";
+        "this account has reached its daily limit of messages", "try again later";
     /// Unauthenticated connections per address.
     Unauthenticated = "unauthenticated-connections", ResourceConstraint,
         "too many connections from this address have not logged in", "try again when some of them have";
@@ -110,7 +110,7 @@ limits! {
         "too many passwords wait to be hashed", "try again in a minute";
     /// Items of a roster and their bytes.
     Roster = "roster", PolicyViolation,
-        "the roster has as many items as it may have", "remove one before adding another";
+        "the roster is full", "remove one before adding another";
     /// Parts of one roster item.
     RosterItem = "roster-item", NotAcceptable,
         "a name or group of the item is too long, or it has too many groups", "try again with less";
@@ -122,13 +122,13 @@ limits! {
         "the element's name is too long, or there are too many elements in one request", "try again with less";
     /// Entries of a list that an extension stores for a user, and their bytes.
     Record = "list", PolicyViolation,
-        "the list is as long as it may be", "remove an entry before adding another";
+        "the list is full", "remove an entry before adding another";
     /// Files that a user may upload.
     Uploads = "uploads", ResourceConstraint,
-        "this account has uploaded as much as it may for now", "try again later";
+        "this account has reached its upload limit", "try again later";
     /// Bytestreams through the proxy.
     Bytestreams = "bytestreams", ResourceConstraint,
-        "as many bytestreams go through the proxy as may at once, or as this account may have", "try again when one of them has ended";
+        "the proxy or this account has reached its limit of bytestreams", "try again when one of them has ended";
     /// A user's vCard.
     VCard = "vcard", PolicyViolation,
         "the vCard is longer than 128 KiB", "try again with a smaller photo";
@@ -137,19 +137,19 @@ limits! {
         "too many archive queries wait", "try again when one of them is answered";
     /// Entries that an archive query examines.
     ArchiveScan = "archive-scan", ResourceConstraint,
-        "the query looks through too many messages that do not match", "try again with a shorter time";
+        "the query scans too many messages that do not match", "try again with a shorter time range";
     /// Ids that an archive query requests, and the length of its own id.
     ArchiveIds = "archive-ids", NotAcceptable,
-        "the query asks for too many ids, or its own is too long", "try again with fewer, or a shorter one";
+        "the query requests too many ids, or its own id is too long", "try again with fewer, or a shorter one";
     /// Nodes per user, and the bytes of their items and configuration.
     Nodes = "nodes", PolicyViolation,
-        "the nodes of this account are as many or as large as they may be", "remove a node or an item before adding another";
+        "this account has reached its limit of nodes or of their size", "remove a node or an item before adding another";
     /// Nodes of services that a user has subscribed to or created.
     Memberships = "memberships", PolicyViolation,
-        "this account has subscribed to as many nodes as it may", "unsubscribe from one before adding another";
+        "this account has reached its limit of subscriptions", "unsubscribe from one before adding another";
     /// All bookmarks of a user.
     Bookmarks = "bookmarks", PolicyViolation,
-        "the bookmarks of this account are as many or as large as they may be", "remove one before adding another";
+        "this account has reached its limit of bookmarks or of their size", "remove one before adding another";
     /// Elements of a request to the server, relative to its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";
@@ -161,7 +161,7 @@ limits! {
         "the presence is too large", "try again with less";
     /// Length of a name or password.
     Credentials = "credentials", NotAcceptable,
-        "the name or password is empty, too long, or has characters that it cannot have", "choose another";
+        "the name or password is empty, too long, or has invalid characters", "choose another";
 }
 
 impl Limit {

@@ -39,7 +39,7 @@ impl HeaderFault {
     pub fn text(self) -> Option<&'static str> {
         match self {
             HeaderFault::DeclaresTooMuch => {
-                Some("the stream header declares too many namespaces, declare them in the stanzas that use them")
+                Some("the stream header declares too many namespaces; declare them in the stanzas that use them")
             }
             _ => None,
         }

@@ -119,7 +119,7 @@ fn who_sends_large_requests_that_are_refused_pays_for_them() {
     // XEP-0313 4.1: a query longer than any valid one is not even read.
     let query = format!("<query xmlns='{MAM}'>{}</query>", form(100));
     let (said, _) = patiently(&mut host, mallory, &set(0, &query), juliet);
-    assert!(said.contains("the query asks for too many ids"), "{said}");
+    assert!(said.contains("the query requests too many ids"), "{said}");
     assert!(is_answered(&mut host, juliet));
 }
 
@@ -155,7 +155,7 @@ fn ten_thousand_nodes_are_as_many_as_an_account_may_have() {
     let (mut host, [juliet, _, mallory]) = three();
     let mut refused = 0;
     for n in 0..10_000 {
-        refused += said(&host.ask(mallory, &publish(&format!("node{n}"), n))).matches("nodes of this account").count();
+        refused += said(&host.ask(mallory, &publish(&format!("node{n}"), n))).matches("its limit of nodes").count();
     }
     assert_eq!(refused, 10_000 - NODES_MAX);
     let (rows, bytes) = stored(&host, Table::Nodes, "mallory");

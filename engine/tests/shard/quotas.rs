@@ -35,7 +35,7 @@ fn an_account_puts_so_many_messages_into_logs_in_a_day() {
         assert!(!send(&mut host, n).contains("error"), "{n}");
     }
     let refused = send(&mut host, 24);
-    assert!(refused.contains("<resource-constraint") && refused.contains("as much as it may in a day"), "{refused}");
+    assert!(refused.contains("<resource-constraint") && refused.contains("its daily limit of messages"), "{refused}");
     assert!(refused.contains("try again in 3600 seconds"), "{refused}");
     let state =
         "<message to='juliet@localhost' type='chat'><gone xmlns='http://jabber.org/protocol/chatstates'/></message>";

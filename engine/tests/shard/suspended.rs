@@ -12,7 +12,7 @@ use throng_engine::store::hash::HashKind;
 use throng_sim::host::{BIND, HEADER, Host, reply, said};
 use throng_sim::world::PASSWORD;
 
-const TEXT: &str = "this account is suspended: ask whoever runs this server";
+const TEXT: &str = "this account is suspended; contact the server's operator";
 const PHONE: &str = "d4565fa7-4d72-4749-b3d3-740edbf87770";
 
 struct Desk {

@@ -112,7 +112,7 @@ fn a_refusal_by_what_is_full_names_the_limit_and_is_listed() {
     second.ask(HEADER, "</stream:features>");
     let bind = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
     let said = second.ask(bind, "</iq>");
-    assert!(said.contains("as many sessions as a user may have; try again when one of them has ended"), "{said}");
+    assert!(said.contains("reached the limit of sessions; try again when one of them has ended"), "{said}");
     let row = &list(&server)[0];
     assert_eq!((&row["limit"], &row["who"]), (&"sessions-per-user".into(), &"romeo@localhost".into()));
     assert!(row["until_s"].is_null());

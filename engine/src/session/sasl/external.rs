@@ -54,7 +54,7 @@ impl ExternalAttempt {
             ("", [user]) => user.clone(),
             // 10 b: the client must choose one of them.
             ("", _) => {
-                let text = "the certificate is of several users: say which";
+                let text = "the certificate names several users; send an authorization identity";
                 return Err(Failure::with_text(SaslCondition::InvalidAuthzid, text));
             }
             (authzid, users) => {

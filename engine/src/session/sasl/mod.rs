@@ -155,7 +155,7 @@ impl Authenticated {
 }
 
 /// The text that clients of a suspended account are sent.
-pub const SUSPENDED_TEXT: &str = "this account is suspended: ask whoever runs this server";
+pub const SUSPENDED_TEXT: &str = "this account is suspended; contact the server's operator";
 
 /// Why a login failed. The peer is sent the condition and the text; `scram` is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ impl Failure {
     /// The account's row is damaged: the password may be the right one (RFC 6120 6.5.11).
     pub const UNREADABLE: Failure = Failure::with_text(
         SaslCondition::TemporaryAuthFailure,
-        "the server cannot read this account, its operator has to mend the store",
+        "the server cannot read this account; its operator has to repair the store",
     );
 
     /// The account is not in use yet. Revealed only to a client with the right password (RFC 6120
@@ -289,7 +289,7 @@ pub fn begin_with(
     };
     if let Some(kind) = mechanism.token() {
         let fast = fast.filter(|_| terms.allowed.tokens).ok_or(Failure::of(SaslCondition::InvalidMechanism))?;
-        let text = "a token is shown at once, with the id of the user agent";
+        let text = "a token requires an initial response and the id of a user agent";
         let lacks = Failure::with_text(SaslCondition::MalformedRequest, text);
         let (payload, agent) = payload.zip(agent).ok_or(lacks)?;
         return TokenAttempt::parse(mechanism, kind, &decode(payload)?, terms, fast, agent).map(Begun::Token);

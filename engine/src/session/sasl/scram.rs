@@ -73,7 +73,7 @@ impl From<ScramError> for Failure {
         let (condition, text) = match error {
             ScramError::InvalidEncoding | ScramError::OtherError => (MalformedRequest, None),
             ScramError::InvalidUsernameEncoding => (MalformedRequest, Some("the user name is not allowed")),
-            ScramError::ExtensionsNotSupported => (MalformedRequest, Some("a mandatory extension is not known")),
+            ScramError::ExtensionsNotSupported => (MalformedRequest, Some("a mandatory extension is unknown")),
             ScramError::InvalidProof => (NotAuthorized, None),
             ScramError::ChannelBindingsDontMatch => (NotAuthorized, Some("the channel bindings do not match")),
             ScramError::ServerDoesSupportChannelBinding => (NotAuthorized, Some("channel binding was offered")),
