@@ -355,654 +355,798 @@ options! {
     // Addresses and location of the data.
     Addresses Main Restart domain: String, Kind::Domain, "localhost",
         "Domain that the accounts belong to, the part after @ in a JID.",
-        "The certificate must be valid for it. It is the domain of names without one, and a store has it for good: do not \
-         change it later; others are served beside it as virtual_hosts.";
+        "The certificate must be valid for it. Account names without a domain belong to it. A \
+         store is bound to its domain and cannot change it later; virtual_hosts adds further \
+         domains.";
     Addresses Main Restart virtual_hosts: Vec<Domain>, Kind::Domains, "",
-        "Domains served beside it, each with accounts of its own; may be given several times.",
-        "romeo@a.example and romeo@b.example are two users. One that is taken off the list is refused to clients, and its \
-         accounts stay in the store. Their certificates: tls_folder.";
+        "Additional domains to serve, each with its own accounts; may be given several times.",
+        "romeo@a.example and romeo@b.example are two users. When a domain is removed from the \
+         list, clients are refused and its accounts stay in the store. For certificates see \
+         tls_folder.";
     Addresses Main Restart data: PathBuf, Kind::Path, "$XDG_DATA_HOME/throng",
-        "Folder of the store, the control socket and the self-signed certificate; made when missing, for the owner only.",
-        "Without XDG_DATA_HOME it is ~/.local/share/throng, without a home ./throng-data. A file throng.toml in it is \
-         read when no --config is given. One server at a time uses a folder.";
+        "Folder of the store, the control socket and the self-signed certificate; created if \
+         missing, accessible only to its owner.",
+        "Without XDG_DATA_HOME the default is ~/.local/share/throng; without a home directory, \
+         ./throng-data. A throng.toml in this folder is read if --config is not given. Only one \
+         server can use a folder at a time.";
     Addresses Main Restart c2s: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5222,[::1]:5222",
-        "Address for client connections that start in the clear and offer STARTTLS; may be given several times.",
-        "The default serves this machine only; 0.0.0.0:5222 and [::]:5222 serve all. A default address that the \
-         machine does not have is left out; a given one must work.";
+        "Address for client connections with STARTTLS; may be given several times.",
+        "The default accepts connections from this machine only; 0.0.0.0:5222 and [::]:5222 accept \
+         all. A default address that the machine lacks is skipped; a configured one must work.";
     Addresses Main Restart c2s_tls: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5223,[::1]:5223",
         "Address for client connections with TLS from the first byte (XEP-0368); may be given several times.",
-        "As for c2s; off for none.";
+        "See c2s; off for none.";
     Addresses Detail Restart c2s_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for a proxy in front, whose connections begin with a header of the PROXY protocol; may be given several times.",
-        "Versions 1 and 2 are understood. What counts for an address, as failed logins, then counts for the client's, and not \
-         for the proxy's. Who reaches this address may claim any: it has to be loopback, or --i-know. `throng doctor front` \
-         writes the proxy's configuration.";
+        "Address for connections from a reverse proxy that sends a PROXY protocol header; may be \
+         given several times.",
+        "Versions 1 and 2 are supported. Limits per address then apply to the client's address, \
+         not the proxy's. Anyone who can connect here can claim any address, so it must be \
+         loopback unless --i-know is given. `throng doctor front` writes the proxy's \
+         configuration.";
     Addresses Detail Restart c2s_tls_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
-        "The same for connections with TLS from the first byte behind that header.",
-        "As for c2s_proxied.";
+        "Like c2s_proxied, for connections with TLS from the first byte after the header.",
+        "See c2s_proxied.";
     Addresses Main Restart http: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for WebSocket (RFC 7395) and BOSH (XEP-0124) in the clear, behind a proxy that does TLS; may be given several times.",
-        "Usual is 127.0.0.1:5280. It has to be loopback, or --i-know: passwords are taken here, because the proxy has protected them \
-         on their way. docs/web.md describes it.";
+        "Address for WebSocket (RFC 7395) and BOSH (XEP-0124) over plain HTTP, behind a proxy that \
+         terminates TLS; may be given several times.",
+        "Usually 127.0.0.1:5280. Passwords are accepted here without TLS, so it must be loopback \
+         unless --i-know is given. See docs/web.md.";
     Addresses Main Restart https: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for WebSocket (RFC 7395), BOSH (XEP-0124) and their discovery (XEP-0156) by HTTPS; may be given several times.",
-        "Usual are 0.0.0.0:5443 and [::]:5443. It is served with the certificates of c2s_tls.";
+        "Address for WebSocket (RFC 7395), BOSH (XEP-0124) and their discovery (XEP-0156) over \
+         HTTPS; may be given several times.",
+        "Usually 0.0.0.0:5443 and [::]:5443. Uses the same certificates as c2s_tls.";
     Addresses Detail Restart http_forwarded: bool, Kind::Switch, "false",
-        "Take the client's address from what the proxy in front of http says (X-Forwarded-For).",
-        "The last address counts, which the proxy has to add itself. What counts for an address, as failed logins, then counts for the \
-         client's. Switch it on only if nobody but the proxy reaches http. `throng doctor front` writes the proxy's configuration.";
+        "Take the client's address from the X-Forwarded-For header set by the proxy in front of \
+         http.",
+        "The last address in the header is used; the proxy must append it itself. Limits per \
+         address then apply to the client's address. Enable it only if nothing but the proxy can \
+         reach http. `throng doctor front` writes the proxy's configuration.";
     Addresses Detail Restart http_origins: Vec<Origin>, Kind::Origins, "any",
         "Origins of pages that may connect by WebSocket or BOSH; may be given several times.",
-        "As https://chat.example.org. Who is no browser may always: a page has nothing here that its user has not typed into it, because \
-         logins are in the stream.";
+        "For example https://chat.example.org. Clients other than browsers may always connect. \
+         Logins take place in the stream, so a page has no access beyond what its user typed into \
+         it.";
     Addresses Detail Restart websocket_url: String, Kind::SocketUrlOrNone, "",
-        "Where clients reach the WebSocket, as they are told (XEP-0156).",
-        "When empty, those who ask over https by a served domain are told the address that they have asked at, and others nothing.";
+        "URL of the WebSocket that is announced to clients (XEP-0156).",
+        "When empty, requests over https for a served domain get the address they were sent to; \
+         other requests get none.";
     Addresses Detail Restart bosh_url: String, Kind::PathUrlOrNone, "",
-        "Where clients reach BOSH (XEP-0124), as they are told (XEP-0156).",
-        "As https://xmpp.example.org/http-bind. When empty, those who ask over https by a served domain are told the address that they \
-         have asked at, and others nothing.";
+        "URL of BOSH (XEP-0124) that is announced to clients (XEP-0156).",
+        "For example https://xmpp.example.org/http-bind. When empty, requests over https for a \
+         served domain get the address they were sent to; other requests get none.";
     Addresses Main Restart notify: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications that everybody may read at /n/ of http and https, by the beginnings of their names.",
-        "May be given several times. Channels are nodes of the publish-subscribe service (pubsub). docs/notifications.md describes them.";
+        "Prefixes of the names of notification channels that anyone may read at /n/ on http and \
+         https.",
+        "May be given several times. Channels are nodes of the publish-subscribe service (pubsub). \
+         See docs/notifications.md.";
     Addresses Detail Restart notify_token: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the token that publishers at /n/ have to show (Authorization: Bearer).",
-        "One line of at least 16 characters. Without it nobody publishes there, unless notify_publish_open says that everybody may, or \
-         notify_jwt_keys whose tokens grant it.";
+        "File with the token that publishers at /n/ must send (Authorization: Bearer).",
+        "One line of at least 16 characters. Without it nobody can publish there, unless \
+         notify_publish_open is set or a token signed by notify_jwt_keys grants it.";
     Addresses Main Restart notify_private: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications that are there for those who have a token (JWT), by the beginnings of their names.",
-        "May be given several times, and counts more than notify. The token says where its bearer may publish and subscribe; \
-         notify_jwt_keys says whose tokens count. By XMPP only administrators make nodes with these names.";
+        "Prefixes of the names of notification channels that require a token (JWT).",
+        "May be given several times; takes precedence over notify. The token lists where its \
+         bearer may publish and subscribe; notify_jwt_keys lists the keys that are trusted. Over \
+         XMPP, only administrators can create nodes with these names.";
     Addresses Main Reload notify_jwt_keys: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the keys of those who issue tokens for channels: a JWK Set (RFC 7517) for HS256, ES256 and EdDSA.",
-        "Secrets (oct) of at least 32 bytes, and public keys; at most 16. Several keys of an algorithm need a kid each. Read again at \
-         reload: who waits with a token of a key that is gone is disconnected.";
+        "File with the keys of token issuers for channels: a JWK Set (RFC 7517) for HS256, ES256 \
+         and EdDSA.",
+        "Secrets (oct) of at least 32 bytes, and public keys; at most 16. If there are several \
+         keys for one algorithm, each needs a kid. Read again at reload; subscribers whose token \
+         was signed by a removed key are disconnected.";
     Addresses Detail Reload notify_jwt_revoked: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the names (jti) of tokens that do not count any more, one on each line.",
-        "At most 4 MiB. Read again at reload, which disconnects who waits with one of them. A name may go when its token has expired.";
+        "File with the IDs (jti) of revoked tokens, one per line.",
+        "At most 4 MiB. Read again at reload; subscribers with a revoked token are disconnected. \
+         An ID can be removed once its token has expired.";
     Addresses Detail Restart notify_jwt_issuer: String, Kind::TextOrNone, "",
-        "Who has to have issued a token for channels (iss).",
-        "When empty, any issuer that has one of the keys.";
+        "Required issuer (iss) of tokens for channels.",
+        "When empty, any issuer with a trusted key is accepted.";
     Addresses Detail Restart notify_jwt_audience: String, Kind::TextOrNone, "",
-        "For whom a token for channels has to be (aud).",
-        "When empty, a token that is for somebody is refused (RFC 7519 4.1.3). Set it if the issuer makes tokens for others with the same \
-         key.";
+        "Required audience (aud) of tokens for channels.",
+        "When empty, a token with an audience is refused (RFC 7519 4.1.3). Set it if the issuer \
+         uses the same key for other audiences.";
     Addresses Detail Restart notify_jwt_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
-        "How far ahead the end of a token for channels may be (exp).",
-        "A token without an end is refused.";
+        "Longest remaining lifetime (exp) of a token for channels.",
+        "A token without exp is refused.";
     Addresses Detail Restart notify_occupancy: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications that tell who subscribes to them, and how many, by the beginnings of their names.",
-        "May be given several times. In channels of notify everybody may ask how many; nobody is named. In channels of notify_private \
-         subscribers are named by the sub of their tokens, to those whose tokens grant it (presence).";
+        "Prefixes of the names of notification channels that report their subscribers and how many \
+         they are.",
+        "May be given several times. For channels of notify, anyone may ask for the number; nobody \
+         is named. For channels of notify_private, tokens that grant presence also see subscribers \
+         by the sub of their tokens.";
     Addresses Main Restart notify_push: bool, Kind::Switch, "false",
-        "Pages may register for pushes of channels, which they get while they are closed (RFC 8030).",
-        "Needs notify_push_contact. The server makes a key for push services in push.key in the data folder. docs/notifications.md describes it.";
+        "Let web pages register for pushes of channels, which arrive even while the page is closed \
+         (RFC 8030).",
+        "Requires notify_push_contact. The server creates a key for push services, push.key in the \
+         data folder. See docs/notifications.md.";
     Addresses Detail Restart notify_push_contact: String, Kind::TextOrNone, "",
-        "Whom push services may write to about pushes: an address such as `mailto:admin@example.org` or `https://example.org/contact`.",
+        "Contact address for operators of push services, such as `mailto:admin@example.org` or \
+         `https://example.org/contact`.",
         "";
     Addresses Detail Restart notify_push_services: Vec<PushService>, Kind::PushServices, "fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com",
-        "Push services that are asked, by host, or by the end of hosts with a dot before it; may be given several times.",
-        "Pages say where their push service is. At others than these they cannot register. At most 16.";
+        "Allowed push services, by host, or by host suffix with a leading dot; may be given \
+         several times.",
+        "Pages name their push service when they register; others than these are refused. At most \
+         16.";
     Addresses Detail Restart notify_push_private: bool, Kind::Switch, "false",
-        "Push services may have addresses that are not of the public internet.",
-        "Only for push services of your own. Whoever decides about a name in notify_push_services decides then what the server connects to.";
+        "Allow push services at addresses outside the public internet.",
+        "Use it only for your own push services: whoever controls the DNS of a name in \
+         notify_push_services can then make the server connect to internal addresses.";
     Addresses Detail Restart notify_push_authorities: Option<PathBuf>, Kind::PathOrNone, "",
-        "File of the certificates (PEM) by which push services are checked; empty takes the system's.",
+        "File with the CA certificates (PEM) that verify push services; empty for the system's.",
         "";
     Addresses Detail Restart notify_push_interval_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
-        "Time between two pushes of a channel to one page.",
-        "The first item is told at once, of those that come within this time the last one at its end.";
+        "Minimum time between two pushes of a channel to one page.",
+        "The first item is pushed at once. Of the items that arrive within this time, the last is \
+         pushed at its end.";
     Addresses Detail Restart notify_push_ttl_seconds: Duration, Kind::Seconds { min: 0, max: 28 * DAY }, "1d",
-        "For how long push services keep a push for a device that is off (RFC 8030 5.2).",
+        "Time for which push services keep a push for an unreachable device (RFC 8030 5.2).",
         "";
     Addresses Detail Restart notify_push_urgency: PushUrgency, Kind::Choice(PushUrgency::WORDS), "normal",
-        "How urgent pushes are (RFC 8030 5.3): devices that save their battery take only urgent ones.",
+        "Urgency of pushes (RFC 8030 5.3): devices that save battery accept only urgent ones.",
         "";
     Addresses Detail Restart notify_push_hold_seconds: Duration, Kind::Seconds { min: HOUR, max: 3_650 * DAY }, "60d",
-        "Time after which a registration for pushes ends that its page has not made again.",
+        "Time after which a push registration expires unless its page renews it.",
         "";
     Addresses Detail Restart notify_push_per_channel_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "registrations" }, "10000",
-        "Registrations for pushes of one channel.",
+        "Push registrations per channel.",
         "";
     Addresses Detail Restart notify_push_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "registrations" }, "100",
-        "Registrations for pushes of one channel that come from one address (IPv6: /64).",
-        "Behind a proxy all come from its address, unless http_forwarded is on.";
+        "Push registrations per channel from one address (IPv6: /64).",
+        "Behind a proxy, all count for the proxy's address unless http_forwarded is on.";
     Addresses Detail Restart notify_wildcards: Vec<Prefix>, Kind::Prefixes, "off",
-        "Prefixes of channels of notifications that may be subscribed to (/n/PREFIX*, and selectors of Mercure), by their beginnings.",
-        "May be given several times. Who subscribes to a prefix learns the names of channels, so do not name those whose names are secrets. \
-         Channels of notify_private are among them for those whose tokens grant the whole prefix (subscribe), and by Mercure for those whose \
-         tokens grant the channel.";
+        "Prefixes for which subscriptions to all channels below them are allowed (/n/PREFIX*, and \
+         selectors of Mercure).",
+        "May be given several times. Subscribers to a prefix learn the names of its channels, so \
+         leave out channels whose names are secret. Channels of notify_private are included if the \
+         subscriber's token grants the whole prefix (subscribe), and with Mercure if it grants the \
+         channel.";
     Addresses Main Restart notify_memory: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications that keep their items in memory and not on disk, by the beginnings of their names.",
-        "May be given several times. Name them by notify, notify_private or notify_ask as well. A publication is cheaper and waits for no disk. \
-         When the server ends the items are lost, and who comes back is told a gap. Names, subscriptions and owners are on disk as ever.";
+        "Prefixes of the names of notification channels that keep their items in memory instead of \
+         on disk.",
+        "May be given several times. The channels must also match notify, notify_private or \
+         notify_ask. Publishing is cheaper and does not wait for the disk. Items are lost when the \
+         server stops, and returning subscribers get a gap. Names, subscriptions and owners remain \
+         on disk.";
     Addresses Detail Restart notify_memory_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "256MiB",
-        "Most memory for the items of notify_memory, of all shards together.",
-        "If it is full, channels at which nobody has published for the longest time lose their items.";
+        "Memory limit for the items of notify_memory, over all shards.",
+        "When it is reached, the channels that were published to least recently lose their items.";
     Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications of which a web service says who may publish and subscribe, by the beginnings of their names.",
-        "May be given several times, and counts more than notify. A token that counts decides, otherwise notify_ask_url is asked. By XMPP only \
-         administrators make nodes with these names. docs/notifications.md describes questions and answers.";
+        "Prefixes of the names of notification channels whose access a web service decides.",
+        "May be given several times; takes precedence over notify. A valid token decides; without \
+         one, notify_ask_url is asked. Over XMPP, only administrators can create nodes with these \
+         names. The requests are described in docs/notifications.md.";
     Addresses Detail Restart notify_ask_url: String, Kind::TextOrNone, "",
-        "URL of the web service that is asked about requests for the channels of notify_ask, by POST.",
-        "HTTPS, or HTTP on this machine unless i_know: it is sent what requests show.";
+        "URL of the web service that decides about requests for the channels of notify_ask, called \
+         by POST.",
+        "Must be HTTPS, or HTTP on this machine (i_know lifts this): it receives credentials from \
+         requests.";
     Addresses Detail Restart notify_ask_headers: Vec<FieldName>, Kind::FieldNames, "authorization",
-        "Header fields of a request that the web service is told of.",
-        "May be given several times. Cookie is passed on for pages of the server's own address and of http_origins.";
+        "Header fields of a request that are passed on to the web service.",
+        "May be given several times. Cookie is passed on only for pages of the server's own origin \
+         and of http_origins.";
     Addresses Detail Restart notify_ask_token: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the token that notify_ask_url is shown, as `Authorization: Bearer`.",
+        "File with the token that is sent to notify_ask_url as `Authorization: Bearer`.",
         "One line of at least 16 characters.";
     Addresses Detail Restart notify_ask_authorities: Option<PathBuf>, Kind::PathOrNone, "",
-        "File of the certificates (PEM) by which an HTTPS URL of notify_ask_url is checked; empty takes the system's.",
+        "File with the CA certificates (PEM) that verify the HTTPS server of notify_ask_url; empty \
+         for the system's.",
         "";
     Addresses Detail Restart notify_ask_lines: u64, Kind::Count { min: 1, max: 64, unit: "connections" }, "8",
-        "Connections to the web service, each of which has one question at a time.",
+        "Connections to the web service; each carries one question at a time.",
         "";
     Addresses Detail Restart notify_ask_waiting_max: u64, Kind::Count { min: 1, max: 65_536, unit: "questions" }, "2000",
-        "Questions for the web service that may wait; with more, requests are answered with 503.",
+        "Questions that may wait for the web service; beyond that, requests get 503.",
         "";
     Addresses Detail Restart notify_ask_seconds: Duration, Kind::Seconds { min: 1, max: 30 }, "5s",
-        "Time for an answer of the web service, and for which a question may wait before it is asked.",
+        "Time limit for an answer of the web service, and for the wait of a question before it is \
+         sent.",
         "";
     Addresses Detail Restart notify_ask_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "questions" }, "20",
-        "Questions a second about requests of one address (IPv6: /64) in the long run; 0 for any number.",
-        "Ten seconds' worth may come at once. What the web service has answered for some time is no question.";
+        "Sustained rate of questions about requests from one address (IPv6: /64); 0 for no limit.",
+        "A burst may contain ten seconds' worth. Requests covered by a cached answer do not count.";
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
-        "Everybody may publish at the channels of notify, without a token.",
-        "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";
+        "Allow publishing to the channels of notify without a token.",
+        "Publishing under a new name creates a channel, which exists until an administrator \
+         deletes its node.";
     Addresses Main Restart mercure: bool, Kind::Switch, "false",
-        "Channels are topics of the Mercure protocol as well, at /.well-known/mercure of http and https.",
-        "notify, notify_private and the other options of channels apply. Tokens of notify_jwt_keys may name topics in the claim mercure. \
-         docs/mercure.md describes which topic is which channel.";
+        "Serve channels as topics of the Mercure protocol, at /.well-known/mercure on http and \
+         https.",
+        "notify, notify_private and the other channel options apply. Tokens of notify_jwt_keys may \
+         name topics in the claim mercure. How topics map to channels is described in \
+         docs/mercure.md.";
     Addresses Main Restart centrifugo: bool, Kind::Switch, "false",
-        "Clients of Centrifugo have channels as well, at /connection/websocket of http and https.",
-        "notify, notify_private and the other options of channels apply. Tokens of notify_jwt_keys may have Centrifugo's claims. \
-         docs/centrifugo.md describes what is there.";
+        "Serve channels to Centrifugo clients, at /connection/websocket on http and https.",
+        "notify, notify_private and the other channel options apply. Tokens of notify_jwt_keys may \
+         carry Centrifugo's claims. See docs/centrifugo.md.";
     Addresses Main Restart nchan: bool, Kind::Switch, "false",
-        "Clients of Nchan have channels as well, at /sub/NAME, /poll/NAME, /pub/NAME and /pubsub/NAME of http and https.",
-        "notify, notify_private and the other options of channels apply. Whoever may publish at a channel is told how many subscribe. \
-         docs/nchan.md describes what is there.";
+        "Serve channels to Nchan clients, at /sub/NAME, /poll/NAME, /pub/NAME and /pubsub/NAME on \
+         http and https.",
+        "notify, notify_private and the other channel options apply. Publishers of a channel learn \
+         its number of subscribers. See docs/nchan.md.";
     Addresses Detail Restart notify_items_max: u64, Kind::Count { min: 1, max: NOTIFY_ITEMS_MAX as u64, unit: "items" }, "100",
-        "Items that a channel keeps which was made by a publication at /n/; with more, the oldest one goes.",
-        "Channels that were made before, or by XMPP, keep what their node's configuration says.";
+        "Items kept by a channel that was created by publishing at /n/; beyond that, the oldest is \
+         removed.",
+        "Channels created earlier or over XMPP follow their node's configuration.";
     Addresses Detail Restart notify_items_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
-        "Time for which such a channel keeps an item.",
+        "Time for which a channel created by publishing at /n/ keeps an item.",
         "";
     Addresses Detail Restart notify_waiting_per_address_max: u64, Kind::Count { min: 1, max: u32::MAX as u64, unit: "requests" }, "10000",
-        "Requests at /n/ that wait at once from one address (IPv6: /64).",
-        "Behind a proxy all come from its address, unless http_forwarded is on. They count for unauthenticated_per_address_max, too. Each prefix (notify_wildcards) counts as 16.";
+        "Requests at /n/ from one address (IPv6: /64) that may wait at once.",
+        "Behind a proxy, all count for the proxy's address unless http_forwarded is on. They also \
+         count toward unauthenticated_per_address_max. Each subscription to a prefix \
+         (notify_wildcards) counts as 16.";
     Addresses Detail Restart notify_publications_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "publications" }, "20",
-        "Publications a second at /n/ of one address (IPv6: /64) in the long run, without the token; 0 for any number.",
-        "Ten seconds' worth may come at once. 16 subscribers that are told count as one publication. Unless it is 0, an address makes one channel in ten seconds, and ten at once.";
+        "Sustained rate of publications at /n/ without the token from one address (IPv6: /64); 0 \
+         for no limit.",
+        "A burst may contain ten seconds' worth. Delivery to 16 subscribers counts as one \
+         publication. Unless it is 0, an address may create one channel per ten seconds, with \
+         bursts of ten.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
-        "Who may open it commands the server: sessions, accounts, shutdown.";
+        "Anyone who can open it controls the server: sessions, accounts, shutdown.";
     Addresses Main Restart admin_http: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5290,[::1]:5290",
         "Address of the operator's HTTP: the dashboard, /metrics, /health, /ready; may be given several times, off for none.",
-        "Without admin_http_token it has to be loopback, and only names of this machine are answered. `throng ctl dashboard` \
-         prints an address for a browser. A default address that is taken is left out; a given one must work.";
+        "Without admin_http_token it must be loopback, and only requests for names of this machine \
+         are answered. `throng ctl dashboard` prints an address for a browser. A default address \
+         that is in use is skipped; a configured one must work.";
     Addresses Detail Restart admin_http_token: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the token that requests to admin_http have to bring (Authorization: Bearer).",
-        "One line of at least 16 characters. /health and /ready are answered without it. When empty, the server makes http.token \
-         in the data folder, which what tells of users asks for (/api/); /metrics does not.";
+        "File with the token that requests to admin_http must send (Authorization: Bearer).",
+        "One line of at least 16 characters. /health and /ready need no token. When empty, the \
+         server creates http.token in the data folder; requests that concern users (/api/) need \
+         it, /metrics does not.";
 
     Addresses Detail Restart contact_addresses: Vec<Contact>, Kind::Contacts, "",
-        "Whom to write to about the service, for clients that ask (XEP-0157); may be given several times.",
-        "As abuse=mailto:abuse@example.org. Everybody is told who has an account.";
+        "Contact addresses of the service, reported to clients (XEP-0157); may be given several \
+         times.",
+        "For example abuse=mailto:abuse@example.org. Visible to every user with an account.";
     Addresses Detail Restart external_services: Vec<Service>, Kind::Services, "",
-        "STUN and TURN servers that clients are told of for calls (XEP-0215); may be given several times.",
-        "As turn:turn.example.org:3478?transport=udp. Credentials for TURN: external_services_secret.";
+        "STUN and TURN servers that are announced to clients for calls (XEP-0215); may be given \
+         several times.",
+        "For example turn:turn.example.org:3478?transport=udp. For TURN credentials see \
+         external_services_secret.";
     Addresses Detail Restart external_services_secret: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the secret that this server shares with the TURN servers of external_services.",
-        "One line of at least 16 characters: coturn's static-auth-secret, with use-auth-secret. Without it clients are given no \
-         credentials.";
+        "File with the secret shared with the TURN servers of external_services.",
+        "One line of at least 16 characters: coturn's static-auth-secret, with use-auth-secret. \
+         Without it clients get no credentials.";
     Addresses Detail Restart external_services_seconds: Duration, Kind::Seconds { min: 60, max: 30 * DAY }, "1d",
-        "Time for which credentials for a TURN server are good.",
-        "A call that goes on longer may lose its relay.";
+        "Lifetime of credentials for a TURN server.",
+        "A longer call may lose its relay.";
 
     Addresses Main Restart components: Vec<Component>, Kind::Components, "",
-        "External components (XEP-0114): the domain of each and the file of its secret; may be given several times.",
-        "As irc.example.org=/etc/throng/irc.secret: one line of at least 16 characters. A component speaks for every address of its \
-         domain, so it has to be trusted. docs/components.md describes them.";
+        "External components (XEP-0114), each as its domain and the file with its secret; may be \
+         given several times.",
+        "For example irc.example.org=/etc/throng/irc.secret; the file has one line of at least 16 \
+         characters. A component can send as every address of its domain, so it must be trusted. \
+         See docs/components.md.";
     Addresses Detail Restart component: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5347,[::1]:5347",
-        "Address for external components, open where components names some; may be given several times.",
-        "Without TLS, so it has to be loopback, or --i-know: what components send and are sent crosses the network readable. A \
-         default address that the machine does not have is left out; a given one must work.";
+        "Address for external components, used if components is set; may be given several times.",
+        "The protocol has no TLS, so it must be loopback unless --i-know is given. A default \
+         address that the machine lacks is skipped; a configured one must work.";
     Addresses Detail Reload component_queue_bytes_max: u64, Kind::Bytes { min: MIB, max: GIB }, "16MiB",
-        "Bytes that may wait for one component; more is refused with `<resource-constraint/>`.",
-        "One sender has at most a sixteenth of it. What a component does not take within 10 seconds is refused, too.";
+        "Bytes that may wait for one component; stanzas beyond that are refused with \
+         `<resource-constraint/>`.",
+        "One sender may use at most a sixteenth of it. Stanzas that a component does not read \
+         within 10 seconds are also refused.";
 
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",
-        "Number of shards, each a thread that owns its users; auto is one a core.",
-        "May exceed the cores. How many connections a shard holds is shard_connections_max. The 4,096 partitions of users \
-         are dealt out over the shards.";
+        "Number of shards, each a thread that owns its users; auto is one per core.",
+        "May exceed the number of cores. shard_connections_max limits the connections per shard. \
+         The 4,096 partitions of users are distributed over the shards.";
     Machine Detail Restart shards_on_cores: bool, Kind::Switch, "false",
-        "Keeps each shard on a core of its own, where there is one shard a core.",
-        "Without it the kernel places shards, which gives more messages per second wherever anything else shares the cores: a proxy, a \
-         database, the kernel's own network work. With it, delays are smaller while an attack keeps all cores busy. It has no effect \
-         with fewer or more shards than the process has cores.";
+        "Pin each shard to its own core, if there is one shard per core.",
+        "Without it the kernel schedules shards freely, which gives more messages per second if \
+         anything else shares the cores: a proxy, a database, the kernel's network processing. \
+         With it, delays are shorter while an attack keeps all cores busy. It has no effect unless \
+         the process has exactly as many cores as shards.";
     Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
-        "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
+        "Kernel interface for sockets; auto uses io_uring where the kernel allows it.",
         "";
     Machine Detail Restart shard_connections_max: Option<u64>,
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
-        "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
-        "With io_uring connections take no descriptors, but each table of them is bounded by the limit on descriptors \
-         (RLIMIT_NOFILE): auto is one table, of 19,900 at most, and a shard that is to hold more has as many tables as it \
-         needs, each a ring of the kernel's of some 0.4 MB. With epoll each connection takes a descriptor of the process: \
-         the shards share the limit (which the server raises as far as it may) and leave 512 of them, or half, to the rest \
-         of the server. Who comes when there is no room waits in the kernel's queue.";
+        "Connections that a shard may hold; auto is what the driver and the descriptor limit allow.",
+        "With io_uring, connections take no descriptors, but RLIMIT_NOFILE bounds the size of each \
+         table of connections. auto is one table of at most 19,900; a shard with a higher limit \
+         uses as many tables as it needs, each a kernel ring of about 0.4 MB. With epoll, each \
+         connection takes a descriptor: the shards share the limit (which the server raises as far \
+         as allowed) and leave 512 of them, or half, to the rest of the server. When a shard is \
+         full, new connections wait in the kernel's queue.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
-        "Connections that may wait in the kernel for accept, a listener.",
-        "The kernel cuts it to net.core.somaxconn.";
+        "Connections per listener that may wait in the kernel to be accepted.",
+        "The kernel caps it at net.core.somaxconn.";
     Machine Detail Restart letter_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
-        "Batches that may wait from one shard to another.",
-        "A full ring makes the sending shard keep the batch and read less from its clients.";
+        "Batches of letters that may wait between each pair of shards.",
+        "When the ring is full, the sending shard keeps the batch and reads less from its clients.";
     Machine Detail Reload turn_events_max: u64, Kind::Count { min: 8, max: 16_384, unit: "events" }, "256",
-        "Events of the network that a shard takes in one turn before it turns to all else.",
-        "Fewer make turns shorter and what waits behind them sooner, more cost less each.";
+        "Network events that a shard handles per turn before it handles other inputs.",
+        "A low value makes turns shorter; a high value lowers the cost per event.";
     Machine Detail Reload turn_others_max: u64, Kind::Count { min: 1, max: 16_384, unit: "events" }, "32",
-        "Of these at most those of connections that have no session: logins, and ends.",
-        "Fewer keep turns short for those who are there while many come back at once; more let them in sooner. With epoll, \
-         whose order is the kernel's, it has no effect.";
+        "Network events per turn that may be of connections without a session: logins and \
+         disconnects.",
+        "A low value protects existing sessions while many clients reconnect at once; a high value \
+         admits them sooner. It has no effect with epoll, where the kernel decides the order.";
     Machine Detail Reload turn_letters_max: u64, Kind::Count { min: 1, max: 16_384, unit: "batches" }, "64",
-        "Batches of letters that a shard takes from each other shard in one turn.",
+        "Batches of letters that a shard takes from each other shard per turn.",
         "";
     Machine Detail Reload turn_answers_max: u64, Kind::Count { min: 1, max: 16_384, unit: "answers" }, "64",
-        "Answers of the store that a shard takes in one turn.",
-        "Most are of logins, which must not make turns long for those who are there.";
+        "Store answers that a shard handles per turn.",
+        "Most belong to logins, which must not lengthen turns for existing sessions.";
     Machine Detail Reload idle_sleep_milliseconds: u64, Kind::Count { min: 10, max: 1_000, unit: "milliseconds" }, "250",
-        "Longest sleep of a shard that has nothing to do.",
-        "Time-outs are looked at when it wakes up, and its gauges are set.";
+        "Longest sleep of an idle shard.",
+        "The shard checks time-outs and updates its gauges when it wakes up.";
     Machine Detail Reload congested_sleep_microseconds: u64,
         Kind::Count { min: 10, max: 100_000, unit: "microseconds" }, "200",
-        "Sleep of a shard that reads nobody while something waits for room elsewhere.",
+        "Sleep of a shard that has stopped reading because its output has no room.",
         "";
     Machine Detail Reload busy_poll_microseconds: u64,
         Kind::Count { min: 0, max: 100_000, unit: "microseconds" }, "0",
-        "Time after the last event of the network in which a shard looks for the next one without sleeping; 0 for none.",
-        "Spares the time that waking up takes, and costs the CPU of that time: for machines with more cores than shards.";
+        "Time for which a shard polls for the next network event before it sleeps; 0 to disable.",
+        "Saves wake-up latency at the cost of CPU time: for machines with more cores than shards.";
     Machine Detail Reload gather_microseconds: u64,
         Kind::Count { min: 0, max: 10_000, unit: "microseconds" }, "200",
-        "Time that a shard puts off what comes right after it has gone to sleep, so that one turn takes more; 0 for none.",
-        "Only while its sleeps are shorter than twice that: what comes seldom waits for nothing. Saves CPU, of which waking up costs \
-         more than a message. With io_uring it needs Linux 6.12.";
+        "Time for which a shard delays an event that arrives just after it went to sleep, to \
+         handle more per turn; 0 to disable.",
+        "It applies only while sleeps are shorter than twice this time, so infrequent events are \
+         not delayed. It saves CPU: a wake-up costs more than a message. With io_uring it needs \
+         Linux 6.12.";
     Machine Detail Reload receive_buffer_bytes: u64, Kind::Bytes { min: 64 * KIB, max: 16 * MIB }, "256KiB",
-        "Buffer of a shard for received bytes.",
-        "One for all of its connections, which take none of their own. With epoll one receive takes as much at most; with io_uring \
-         those of a batch share it, 64 KiB each at most.";
+        "Receive buffer of a shard.",
+        "All connections of the shard share it. With epoll it bounds one receive; with io_uring \
+         the receives of a batch share it, at most 64 KiB each.";
     Machine Detail Reload memory_return_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "5",
-        "Time between two returns of a shard's free memory to the system.",
+        "Interval at which a shard returns free memory to the system.",
         "";
     Machine Detail Reload gate_bytes_max: u64, Kind::Bytes { min: MIB, max: 4 * GIB }, "32MiB",
-        "Bytes of a shard that may wait for writes to be durable before it reads nobody meanwhile.",
+        "Bytes of a shard's output that may wait for writes to be durable before the shard stops \
+         reading.",
         "";
     Machine Detail Reload sweep_seconds: Duration, Kind::Seconds { min: 1, max: 60 }, "8",
-        "Time in which every connection, session and cached user is looked at once for time-outs.",
-        "What times out is late by so much at most. Short time-outs are looked at eight times within theirs, whatever this says.";
+        "Time in which every connection, session and cached user is checked once for time-outs.",
+        "A time-out is late by at most this time. Short time-outs are checked eight times within \
+         their own duration, independently of this option.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
-        "Time that streams have to close at a stop, after `<system-shutdown/>`.",
+        "Time that streams have to close at shutdown, after `<system-shutdown/>`.",
         "Connections that have not closed by then are cut. A second signal ends the process at once.";
     Machine Main Reload shutdown_hard_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
-        "Time that all the rest of a stop may take beyond shutdown_grace_seconds: writes, letters between shards, a shard that hangs.",
-        "Then the process ends with exit code 7, and its last line says what was left; nothing acknowledged is lost. Allow a \
-         supervisor's own time-out (systemd's `TimeoutStopSec`) ten seconds more than both together.";
+        "Time limit for the rest of a shutdown, after shutdown_grace_seconds: pending writes, \
+         letters between shards, a hanging shard.",
+        "After it the process exits with code 7, and its last line lists what was unfinished; \
+         nothing acknowledged is lost. Set a supervisor's time-out (systemd's `TimeoutStopSec`) at \
+         least ten seconds above the sum of both.";
 
     // Encryption.
     Tls Main Reload tls_certificate: Option<PathBuf>, Kind::PathOrNone, "",
-        "Certificate chain in PEM, own certificate first; a self-signed one is made in the data folder when empty.",
-        "Read again at reload, without a restart; connections in place keep theirs.";
+        "Certificate chain in PEM, the server's own certificate first; when empty, a self-signed \
+         one is created in the data folder.",
+        "Read again at reload; existing connections keep the old certificate.";
     Tls Main Reload tls_key: Option<PathBuf>, Kind::PathOrNone, "",
         "Private key in PEM that belongs to tls_certificate.",
         "";
     Tls Main Reload tls_folder: Option<PathBuf>, Kind::PathOrNone, "",
         "Folder with a certificate for each domain, as DOMAIN/fullchain.pem and DOMAIN/privkey.pem.",
-        "So certbot keeps them in /etc/letsencrypt/live. A domain without a folder there is served with tls_certificate, or, \
-         when that is empty, with a self-signed one. A folder or file that cannot be read is an error: certbot's are root's alone, \
-         so copy the files for the server in a hook. Clients are shown the certificate of the domain that they name (SNI).";
+        "This is the layout of certbot's /etc/letsencrypt/live. A domain without a folder uses \
+         tls_certificate or, if that is empty, a self-signed certificate. A folder or file that \
+         cannot be read is an error: certbot's are readable by root only, so copy them for the \
+         server in a deploy hook. The certificate is selected by the name that the client sends \
+         (SNI).";
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";
     Tls Detail Reload tls_client_authorities: Option<PathBuf>, Kind::PathOrNone, "",
-        "Authorities in PEM whose certificates clients may log in with (SASL EXTERNAL, XEP-0178); clients are asked for none when empty.",
-        "Name only authorities of your own that issue certificates for accounts: each of them can log in as everybody. A client \
-         needs no certificate; one that it shows has to be good, or its connection fails. Read again at reload: sessions in place \
-         stay.";
+        "CA certificates in PEM for client certificate login (SASL EXTERNAL, XEP-0178); when \
+         empty, no client certificates are requested.",
+        "Name only your own authorities that issue certificates for accounts: each can issue a \
+         login for any account. A client certificate is optional, but an invalid one fails the \
+         connection. Read again at reload; existing sessions stay.";
     Tls Detail Reload tls_client_revoked: Option<PathBuf>, Kind::PathOrNone, "",
-        "Lists in PEM of certificates that tls_client_authorities have revoked (RFC 5280 5).",
-        "Read again at reload. A list that is out of date still counts.";
+        "Certificate revocation lists in PEM of tls_client_authorities (RFC 5280 5).",
+        "Read again at reload. An outdated list is still applied.";
     Tls Detail Reload tls_client_name: ClientName, Kind::Choice(ClientName::WORDS), "none",
-        "By what the account of a client's certificate is found that has no XMPP address in it (id-on-xmppAddr).",
-        "none: by nothing. mail: a mailbox in it (rfc822Name) is the JID. common-name: the subject's common name is the JID, or the \
-         localpart of one at the main domain.";
+        "How to find the account for a client certificate without an XMPP address (id-on-xmppAddr).",
+        "none: reject it. mail: its mailbox (rfc822Name) is the JID. common-name: the subject's \
+         common name is the JID, or a localpart at the main domain.";
 
     // Accounts, authentication, registration.
     SignIn Main Restart external_auth: Vec<BackEnd>, Kind::BackEnds, "",
-        "Domains whose users are kept elsewhere, and the program or URL that is asked about passwords; may be given several times.",
-        "As example.org=/usr/local/bin/check (the protocol of extauth programs) or example.org=https://accounts.example.org/xmpp. Such a \
-         domain offers PLAIN alone, and makes, changes and removes no accounts in band. docs/external-authentication.md describes it.";
+        "Domains with external authentication, and the program or URL that checks their passwords; \
+         may be given several times.",
+        "For example example.org=/usr/local/bin/check (the protocol of extauth programs) or \
+         example.org=https://accounts.example.org/xmpp. Such a domain offers only PLAIN, and no \
+         in-band registration or password change. See docs/external-authentication.md.";
     SignIn Detail Restart external_auth_lines: u64, Kind::Count { min: 1, max: 64, unit: "processes or connections" }, "8",
-        "Processes or connections of each domain of external_auth, each of which answers one question at a time.",
+        "Processes or connections per domain of external_auth; each answers one question at a time.",
         "";
     SignIn Detail Restart external_auth_waiting_max: u64, Kind::Count { min: 1, max: 65_536, unit: "questions" }, "2000",
-        "Questions of each domain of external_auth that may wait; more logins get `<temporary-auth-failure/>`.",
+        "Questions per domain of external_auth that may wait; further logins get \
+         `<temporary-auth-failure/>`.",
         "";
     SignIn Detail Restart external_auth_seconds: Duration, Kind::Seconds { min: 1, max: 30 }, "5s",
-        "Time for an answer, and for which a question may wait before it is asked.",
-        "A program that has not answered by then is killed and started again. A login takes both times at most: \
-         preauth_timeout_seconds has to be longer.";
+        "Time limit for an answer, and for the wait of a question before it is sent.",
+        "A program that has not answered by then is killed and restarted. A login takes at most \
+         both times, so preauth_timeout_seconds must be longer.";
     SignIn Detail Restart external_auth_token: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the token that URLs of external_auth are shown, as `Authorization: Bearer`.",
+        "File with the token that is sent to URLs of external_auth as `Authorization: Bearer`.",
         "One line of at least 16 characters.";
     SignIn Detail Restart external_auth_authorities: Option<PathBuf>, Kind::PathOrNone, "",
-        "File of the certificates (PEM) by which HTTPS URLs of external_auth are checked; empty takes the system's.",
+        "File with the CA certificates (PEM) that verify HTTPS URLs of external_auth; empty for \
+         the system's.",
         "";
     SignIn Detail Restart external_auth_fast: bool, Kind::Switch, "true",
-        "Users of external_auth may log in again by a token (XEP-0484).",
-        "The back end is asked whether the user is there still. A token is made for who shows the password, and goes on to work for 30 days \
-         when that is changed elsewhere.";
+        "Let users of external_auth log in again with a token (XEP-0484).",
+        "The back end is asked whether the user still exists. A token is issued after a login with \
+         the password, and remains valid for up to 30 days if the password is changed in the back \
+         end.";
     SignIn Main Restart plain_auth: bool, Kind::Switch, "false",
-        "Offer SASL PLAIN without TLS; only for listeners on loopback unless i_know.",
-        "Over TLS PLAIN is always offered. Without TLS the password crosses the network readable.";
+        "Offer SASL PLAIN without TLS; only on loopback listeners unless i_know is set.",
+        "PLAIN is always offered over TLS. Without TLS the password is readable on the network.";
     SignIn Main Restart registration: Registration, Kind::Choice(Registration::WORDS), "closed",
-        "Who may register an account in band (XEP-0077): nobody, anybody, who has an invitation, or who is approved afterwards.",
-        "invite: by `throng invite`, or by users as inviters and user_invitations say. approval: an account is made, and cannot be \
-         logged in to until `throng user approve` or an administrator's client has put it to use. open and approval only for \
-         listeners on loopback, and none of http or behind a proxy, unless i_know. Password change in band is always there for those signed in.";
+        "Conditions for in-band registration (XEP-0077): closed, open to anyone, by invitation, or \
+         open with later approval.",
+        "invite: invitations come from `throng invite`, or from users as inviters and \
+         user_invitations allow. approval: an account is created, but cannot log in until it is \
+         approved by `throng user approve` or an administrator's client. open and approval require \
+         i_know unless all listeners are loopback and none is http or behind a proxy. Users who \
+         are logged in can always change their password in band.";
     SignIn Main Restart open_registration: bool, Kind::Switch, "false",
-        "Let anyone register an account in band: the same as registration = open.",
+        "Let anyone register an account in band; the same as registration = open.",
         "";
     SignIn Main Restart i_know: bool, Kind::Switch, "false",
-        "Allow plain_auth, and registration by anyone, on listeners that are not loopback or that a proxy forwards strangers to.",
+        "Allow plain_auth and open registration on listeners that are not loopback or that are \
+         behind a proxy.",
         "";
     SignIn Detail Reload auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
         "";
     SignIn Detail Reload login_failures_per_pair_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "20",
-        "Failed logins from one IP address (IPv6: /64) to one account within the window after which more are refused.",
-        "Refused as <temporary-auth-failure/>, also with the right password, until there is one more to try: the window \
-         gives them back one by one. Logins that are begun and not finished count as failed.";
+        "Failed logins from one IP address (IPv6: /64) to one account within the window, after \
+         which further attempts are refused.",
+        "Attempts are refused with <temporary-auth-failure/>, even with the right password, until \
+         the window permits another one; it gives them back one by one. An unfinished login counts \
+         as failed.";
     SignIn Detail Reload login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "100",
-        "Failed logins to one account, from all addresses without a success lately, after which more are refused.",
-        "Addresses from which a login to the account has succeeded within 30 days, the last four, and since the server was \
-         started, are neither counted nor refused by this: an account under attack stays open to those who own it.";
+        "Failed logins to one account, from all addresses without a recent successful login, after \
+         which further attempts are refused.",
+        "The last four addresses with a successful login to the account within 30 days and since \
+         the server's start are neither counted nor refused, so that the owner can log in during \
+         an attack.";
     SignIn Detail Reload login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "100",
-        "Failed logins from one IP address (IPv6: /64) within the window after which more are refused for a while.",
+        "Failed logins from one IP address (IPv6: /64) within the window, after which further \
+         attempts are refused.",
         "";
     SignIn Detail Reload login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
-        "At least a millisecond for each failure that is let through. Failures are counted over all shards.";
+        "Must be at least one millisecond per permitted failure. Failures are counted over all \
+         shards.";
     SignIn Detail Reload unauthenticated_per_address_max: u64, Kind::Count { min: 0, max: 10_000_000, unit: "connections" }, "20000",
-        "Connections that one IP address (IPv6: /64) may have at once that have not logged in; 0 is no limit.",
-        "More are closed with <resource-constraint/>.";
+        "Connections without a login that one IP address (IPv6: /64) may have at once; 0 for no \
+         limit.",
+        "Further connections are closed with <resource-constraint/>.";
     SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour.",
-        "By invitation, too.";
+        "Includes accounts registered by invitation.";
     SignIn Detail Reload reserved_names: Vec<LocalName>, Kind::Names,
         "abuse,admin,administrator,hostmaster,info,postmaster,register,root,security,support,system,webmaster",
-        "Names that nobody can register in band, nor others that look like them; may be given several times.",
-        "Of those that look alike, digits for letters, separators, and letters of other scripts are found: adm1n. `throng user add` and \
-         an invitation for the name by the operator or an administrator are not bound by it.";
+        "Names that cannot be registered in band, including look-alikes; may be given several \
+         times.",
+        "Look-alikes use digits for letters (adm1n), separators, or letters of other scripts. \
+         `throng user add`, and invitations by the operator or an administrator for that name, are \
+         exempt.";
     SignIn Detail Reload inviters: Vec<BareJid>, Kind::Jids, "",
-        "Users who may invite to accounts (XEP-0401), beside admins; may be given several times.",
-        "Whom they invite waits for no approval. They cannot invite to a name of admins, inviters or reserved_names. Their own names cannot be \
-         registered in band, except by an invitation of the operator or an administrator.";
+        "Users, besides admins, who may invite others to register accounts (XEP-0401); may be \
+         given several times.",
+        "Accounts that they invite need no approval. They cannot invite to a name in admins, \
+         inviters or reserved_names. Their own names cannot be registered in band, except by \
+         invitation from the operator or an administrator.";
     SignIn Detail Reload user_invitations: UserInvitations, Kind::Choice(UserInvitations::WORDS), "contacts",
-        "What every user may invite to by a client (XEP-0401): to become a contact, or also to register an account here.",
-        "A user can make 20 invitations within invitation_seconds, each for one.";
+        "What every user may invite others to (XEP-0401): nothing, to become a contact, or also to \
+         register an account.",
+        "A user can create 20 invitations within invitation_seconds, each for one person.";
     SignIn Detail Reload invitation_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "7d",
-        "Time for which an invitation is good, unless `throng invite --expires` says otherwise.",
+        "Lifetime of an invitation, unless set by `throng invite --expires`.",
         "";
     SignIn Detail Reload invitation_page: String, Kind::PageOrNone, "",
-        "Address of a web page for who is invited and has no client yet (XEP-0401 6.2), in which {token} stands for the token.",
-        "As https://example.org/invite/#{token}. {uri} stands for the invitation's address without xmpp:, as pages of client developers \
-         take it. This server does not serve the page.";
+        "Address of a web page for invited people without a client (XEP-0401 6.2); {token} is \
+         replaced by the token.",
+        "For example https://example.org/invite/#{token}. {uri} is replaced by the invitation's \
+         address without xmpp:, as pages of client developers expect it. This server does not \
+         serve the page.";
     SignIn Detail Reload applicants_max: u64, Kind::Count { min: 1, max: 10_000, unit: "accounts" }, "100",
-        "Accounts of a domain that may wait for approval, with registration = approval.",
-        "More are refused.";
+        "Accounts per domain that may wait for approval, with registration = approval.",
+        "Further registrations are refused.";
     SignIn Detail Reload applicants_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "14d",
-        "Time for which an account may wait for approval.",
-        "It goes when the next one comes, or within hours.";
+        "Time after which an account that waits for approval is removed.",
+        "It is removed at the next registration, or within hours.";
     SignIn Detail Reload reports_max: u64, Kind::Count { min: 1, max: 5_000, unit: "reports" }, "1000",
-        "Reports of a domain's users (XEP-0377) that are kept for the operator.",
-        "Of more, the oldest of whoever has reported most goes. A user has 20 a day at the most. `throng report list` shows them.";
+        "Reports by users (XEP-0377) kept per domain.",
+        "Beyond that, the oldest report of the user with the most reports is removed. A user can \
+         send 20 per day. `throng report list` shows them.";
     SignIn Detail Reload reports_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "90d",
         "Time for which a report is kept.",
         "";
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
-        "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
-        "They may add and remove users, change passwords, end sessions, send announcements, see what users report, set knobs other than \
-         this one, and stop the server. Their names cannot be registered in band, except by an invitation of the operator or an administrator. A user who is taken off the list may do none of it \
-         from then on.";
+        "Users who may administer the service from their clients (XEP-0133); may be given several \
+         times.",
+        "They may add and remove users, change passwords, end sessions, send announcements, read \
+         reports, set knobs other than this one, and stop the server. Their names cannot be \
+         registered in band, except by invitation from the operator or an administrator. Removing \
+         a user from the list takes effect at once.";
     SignIn Detail Reload welcome: String, Kind::LinesOrNone, "",
-        "Message that each account gets when it is made (XEP-0133); none if empty.",
-        "It waits for the first login. Accounts that are imported, and those that are made while the server is stopped, get none.";
+        "Message that is sent to each new account (XEP-0133); none if empty.",
+        "It is delivered at the first login. Accounts that are imported, or created while the \
+         server is stopped, get none.";
     SignIn Detail Restart scram_iterations: u64, ITERATIONS, "10000",
-        "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
-        "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \
-         place keep theirs until their password changes.";
+        "PBKDF2 iterations for new passwords; more iterations slow down both password guessing \
+         from a stolen store and logins by PLAIN.",
+        "4096 is the minimum of RFC 7677 4 and the default of `throng user import`. Existing \
+         accounts keep theirs until their password changes.";
 
     SignIn Detail Restart scram_hashes: Vec<&'static str>, Kind::Words(&SCRAM_HASHES), "",
-        "Hash functions with which SCRAM is offered; when empty, those of which all accounts have keys.",
-        "They are offered to everybody alike. New passwords get keys of all of them. Accounts of earlier versions or other servers \
-         gain those of SHA-512 and SHA-256 when their clients log in (XEP-0480, or by PLAIN); a hash function that some account \
-         lacks is offered after a restart when none lacks it any more. With one named here that an account lacks, clients that \
-         choose it fail to log in to that account.";
+        "Hash functions for which SCRAM is offered; when empty, those for which all accounts have \
+         keys.",
+        "The same functions are offered for every account. New passwords get keys for all of them. \
+         Accounts from earlier versions or other servers gain SHA-512 and SHA-256 keys when their \
+         clients log in (XEP-0480, or PLAIN); once no account lacks a hash function, it is offered \
+         after the next restart. If a function named here is missing from an account, clients that \
+         choose it cannot log in to that account.";
 
     // Limits and time-outs of a stream.
     Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",
         "Longest stanza accepted from a client (RFC 6120 13.12); announced as XEP-0478.",
-        "A longer one closes the stream with <policy-violation/>. The floor of 10,000 bytes is the RFC's.";
+        "A longer one closes the stream with <policy-violation/>. The RFC requires at least 10,000 \
+         bytes.";
     Streams Detail Reload preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
-        "Time from accept in which a client must have authenticated.",
+        "Time from connecting within which a client must authenticate.",
         "";
     Streams Detail Reload idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
-        "Silence of a client after which it is pinged; as much again ends its stream with `<connection-timeout/>`; 0 never.",
-        "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
+        "Time of silence after which a client is pinged; after the same time again its stream ends \
+         with `<connection-timeout/>`; 0 to disable.",
+        "Any received byte counts: whitespace, a ping (XEP-0199) or its answer is enough.";
     Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
-        "It begins anew at the latest with each 64 KiB that the client takes, so that a slow link stays.";
+        "It restarts at least with every 64 KiB that the client reads, so that slow links are not \
+         cut.";
     Streams Detail Reload outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "2MiB",
-        "Bytes that may wait for a slow connection, or be unacknowledged by its client.",
-        "Nobody else's traffic ends a session: beyond it presence and the like from others are dropped. A client that goes on asking, and \
-         leaves twice as much unacknowledged, is ended.";
+        "Bytes that may wait for a slow connection or be unacknowledged by its client.",
+        "Traffic from others never ends a session: beyond the limit, their presence and similar \
+         stanzas are dropped. A session whose client keeps sending requests and leaves twice as \
+         much unacknowledged is ended.";
     Streams Detail Reload outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
-        "Bytes waiting for a connection from which on messages stay in the log until the client has caught up.",
-        "Its further requests wait, too. Less than outbound_bytes_max.";
+        "Bytes waiting for a connection above which messages stay in the log until the client has \
+         caught up.",
+        "Its further requests wait as well. Must be less than outbound_bytes_max.";
     Streams Detail Reload unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
-        "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the log.",
+        "Stanzas that a client may leave unacknowledged (XEP-0198 4) before messages stay in the \
+         log.",
         "";
     Streams Detail Reload unacked_bytes_max: u64, Kind::Bytes { min: MIB, max: 1_024 * GIB }, "1GiB",
-        "Bytes that all clients together may leave unacknowledged before messages stay in the logs of those who leave some.",
-        "Nothing is refused by it, and nothing lost: messages wait on the disk instead of in memory.";
+        "Bytes that all clients together may leave unacknowledged before messages to these clients \
+         stay in the log.",
+        "Nothing is refused or lost: messages wait on disk instead of in memory.";
     Streams Detail Reload in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
-        "Stanzas of one session under way to other users before its socket is no longer read.",
+        "Stanzas of one session under way to other users, above which its socket is no longer read.",
         "";
     Streams Detail Reload in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "64KiB",
-        "Bytes of one session's stanzas not yet delivered and durable before its socket is no longer read.",
-        "Who sends faster than the disk takes it waits, and others do not wait behind more than this.";
+        "Bytes of one session's stanzas not yet delivered and durable, above which its socket is \
+         no longer read.",
+        "A client that sends faster than the disk can write must wait, and others never wait \
+         behind more than this.";
     Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "5m",
-        "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
-        "A stream keeps what it was promised when it enabled stream management. The time counts over restarts of the server: sessions \
-         that may be resumed are stored, unless archive is off.";
+        "Time within which a broken stream can be resumed (XEP-0198 5); 0 to disable resumption.",
+        "A stream keeps the value in effect when it enabled stream management. The time runs \
+         across restarts of the server: resumable sessions are stored, unless archive is off.";
     Streams Detail Reload sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
-        "Resources one user may have bound at once, resumable ones included.",
-        "For one more, the session goes that has waited longest to be resumed; if all are connected, it is refused with \
-         <resource-constraint/> (RFC 6120 7.6.2.1).";
+        "Resources that one user may have bound at once, including resumable sessions.",
+        "Beyond that, the session that has waited longest to be resumed is ended; if all are \
+         connected, the new one is refused with <resource-constraint/> (RFC 6120 7.6.2.1).";
     Streams Detail Reload resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
-        "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
+        "What happens when a client binds a resource in use: replace the old session, or refuse \
+         the new one.",
         "";
     Streams Detail Restart without: Vec<&'static str>, Kind::Words(extension::OPTIONAL), "",
-        "Extensions that are switched off: they are neither advertised nor answered; may be given several times.",
-        "What an extension has stored stays in the store, is without effect meanwhile, and goes with the account. A change needs \
-         a restart, because open streams were promised what they were offered.";
+        "Extensions to disable: they are neither advertised nor answered; may be given several \
+         times.",
+        "Data of a disabled extension stays in the store without effect, and is removed with the \
+         account. A change needs a restart, because open streams have been offered the old set.";
 
     // Roster, delivery, waiting messages, archive.
     Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
-        "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
-        "Sessions of negative priority get none in either case.";
+        "Sessions that get a message to a bare JID: all, or only the most recently active one of \
+         the highest priority (RFC 6121 8.5.2.1.1).",
+        "Sessions with negative priority get none in either case.";
     Messages Detail Reload waiting_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
         "Messages that may wait for a user who is offline.",
-        "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
+        "At the limit the sender gets <service-unavailable/>; accepted messages are never dropped.";
     Messages Detail Reload waiting_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
         "Bytes that may wait for a user who is offline.",
         "";
     Messages Detail Reload log_messages_day_max: u64, Kind::Count { min: 0, max: 1_000_000_000_000, unit: "messages" }, "1000000",
-        "Messages that one account may send within a day, of those that wait for somebody or are archived; 0 is no limit.",
-        "More are refused with <resource-constraint/> and the time when to go on. A day's worth may come at once.";
+        "Messages that one account may send per day, counting those that are archived or wait for \
+         a user; 0 for no limit.",
+        "More are refused with <resource-constraint/> and the time when sending can continue. A \
+         day's worth may be sent at once.";
     Messages Detail Reload log_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "4GiB",
-        "Bytes of these messages; 0 is no limit.",
+        "Bytes of the messages counted by log_messages_day_max; 0 for no limit.",
         "";
     Messages Detail Reload account_stanzas_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "stanzas" }, "20",
-        "Stanzas per second that one account may send in the long run, over all its sessions; 0 is no limit.",
-        "Nothing is refused: what comes faster is read later. Each 4 KiB of a stanza count as one more.";
+        "Sustained rate of stanzas that one account may send, over all its sessions; 0 for no \
+         limit.",
+        "Nothing is refused: faster input is read later. Each 4 KiB of a stanza counts as one more.";
     Messages Detail Reload account_stanzas_burst: u64, Kind::Count { min: 1, max: 1_000_000, unit: "stanzas" }, "200",
-        "Stanzas that one account may send at once before account_stanzas_per_second holds; at least a second's worth.",
+        "Stanzas that one account may send at once before account_stanzas_per_second applies; at \
+         least a second's worth.",
         "";
     Messages Detail Reload busy_accounts: Vec<BareJid>, Kind::Jids, "",
-        "Accounts that may send more than others, such as bots, beside admins; may be given several times.",
-        "busy_stanzas_per_second and busy_stanzas_burst hold for them.";
+        "Accounts, besides admins, that may send more than others, such as bots; may be given \
+         several times.",
+        "busy_stanzas_per_second and busy_stanzas_burst apply to them.";
     Messages Detail Reload busy_stanzas_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "stanzas" }, "500",
-        "The same as account_stanzas_per_second, for busy_accounts and admins; 0 is no limit.",
+        "Like account_stanzas_per_second, for busy_accounts and admins; 0 for no limit.",
         "";
     Messages Detail Reload busy_stanzas_burst: u64, Kind::Count { min: 1, max: 1_000_000, unit: "stanzas" }, "5000",
-        "The same as account_stanzas_burst, for busy_accounts and admins.",
+        "Like account_stanzas_burst, for busy_accounts and admins.",
         "";
     Messages Detail Reload push_interval_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
-        "Time between two push notifications about one user to one service (XEP-0357).",
-        "The first message is told of at once, those that come within this time together at its end.";
+        "Minimum time between two push notifications about one user to one service (XEP-0357).",
+        "The first message is notified at once, those that arrive within this time together at its \
+         end.";
     Messages Detail Reload push_details: PushDetails, Kind::Choice(PushDetails::WORDS), "count",
-        "What push services are told: how many messages wait, also who sent the last one, or also the beginning of its text.",
-        "Push services are run by others, and so are the networks behind them.";
+        "Content of push notifications: the number of waiting messages, plus the sender of the \
+         last one, plus the beginning of its text.",
+        "Push services and the networks behind them are run by third parties.";
     Messages Main Restart pubsub: NodeMakers, Kind::Choice(NodeMakers::WORDS), "users",
-        "Who may make nodes of the publish-subscribe service at pubsub.DOMAIN (XEP-0060): users, admins, nobody, or off for no service.",
-        "Administrators (admins) may do with every node what its owners may. What users publish on their own accounts is not affected.";
+        "Who may create nodes of the publish-subscribe service at pubsub.DOMAIN (XEP-0060): users, \
+         admins, nobody, or off for no service.",
+        "Administrators (admins) have owner rights on every node. Publishing on a user's own \
+         account is not affected.";
     Messages Detail Restart pubsub_nodes_max: u64, Kind::Count { min: 0, max: 1_000, unit: "nodes" }, "100",
         "Nodes of the publish-subscribe service that one user may own; administrators may own any number.",
         "";
     Messages Main Restart archive: bool, Kind::Switch, "true",
-        "Keep messages after they are delivered; when false only what waits for delivery is kept.",
+        "Keep messages after delivery; when false, only undelivered messages are kept.",
         "";
     Messages Detail Reload archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
-        "Days that a delivered message is kept; 0 for ever.",
-        "What has not been delivered is kept however old it is. Only with archive.";
+        "Days for which delivered messages are kept; 0 for ever.",
+        "Undelivered messages are kept regardless of age. Applies only with archive.";
 
     Messages Detail Reload archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
-        "Users whose archives are looked at each second for messages older than archive_days, on the whole host.",
-        "A round over all users begins an hour after the last one has ended; at 50 a second it takes 6 hours for a million.";
+        "Users per second, over all shards, whose archives are checked for messages older than \
+         archive_days.",
+        "A pass over all users begins an hour after the last one ended; at 50 per second, a \
+         million users take 6 hours.";
 
     // Files that users upload.
     Files Main Restart upload: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for uploads and downloads of files by HTTPS (XEP-0363); may be given several times.",
-        "Clients find the service at upload.DOMAIN; files are in the folder upload of the data folder. It is served with the \
-         certificates of the clients' listeners.";
+        "Address for file uploads and downloads over HTTPS (XEP-0363); may be given several times.",
+        "Clients find the service at upload.DOMAIN; files are stored in the folder upload of the \
+         data folder. Uses the same certificates as the client listeners.";
     Files Detail Restart upload_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
-        "The same in the clear, for a proxy in front that does TLS; may be given several times.",
-        "It has to be loopback, or --i-know, and upload_url says where the proxy is. The proxy limits the connections of an address: \
-         those of this machine are not counted.";
+        "Like upload, over plain HTTP behind a proxy that terminates TLS; may be given several \
+         times.",
+        "It must be loopback unless --i-know is given, and upload_url must name the proxy's URL. \
+         The proxy must limit connections per address, because those from this machine are not \
+         counted.";
     Files Main Restart upload_url: String, Kind::UrlOrNone, "",
-        "Where clients reach upload or the proxy in front of upload_proxied; when empty, https://DOMAIN:PORT/ of upload.",
-        "A domain of its own keeps what users upload apart from pages (XEP-0363 9).";
+        "URL at which clients reach upload or the proxy in front of upload_proxied; when empty, \
+         https://DOMAIN:PORT/ of upload.",
+        "Use a separate domain to isolate uploaded files from web pages (XEP-0363 9).";
     Files Main Restart upload_file_bytes_max: u64, Kind::Bytes { min: 1, max: 1_024 * GIB }, "100MiB",
-        "Longest file that a user may upload.",
-        "Clients are told.";
+        "Largest file that a user may upload.",
+        "Announced to clients.";
     Files Detail Restart upload_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "2GiB",
-        "Bytes that one user may upload in a day; 0 is no limit.",
-        "At least upload_file_bytes_max. A day's worth may come at once. What is asked for counts, whether it is uploaded or not.";
+        "Bytes that one user may upload per day; 0 for no limit.",
+        "At least upload_file_bytes_max. A day's worth may be uploaded at once. Every granted slot \
+         counts, whether it is used or not.";
     Files Detail Restart upload_files_day_max: u64, Kind::Count { min: 0, max: 1_000_000, unit: "files" }, "1000",
-        "Files that one user may upload in a day; 0 is no limit.",
+        "Files that one user may upload per day; 0 for no limit.",
         "";
     Files Detail Restart upload_slots_max: u64, Kind::Count { min: 1, max: UPLOAD_SLOTS_MAX as u64, unit: "slots" }, "50",
-        "Files that one user may ask to upload within upload_slot_seconds.",
+        "Upload slots that one user may request within upload_slot_seconds.",
         "";
     Files Detail Restart upload_slot_seconds: Duration, Kind::Seconds { min: 10, max: DAY }, "5m",
-        "Time in which an upload has to begin that was asked for.",
+        "Time within which an upload must begin after its slot was granted.",
         "";
     Files Main Restart upload_days: u64, Kind::Count { min: 1, max: 36_500, unit: "days" }, "30",
         "Days for which an uploaded file is kept.",
-        "It goes with its owner's account, and earlier where its sender has said so.";
+        "It is removed earlier with its owner's account, or if its sender requested that.";
     Files Main Restart upload_bytes_max: u64, Kind::Bytes { min: MIB, max: 1_048_576 * GIB }, "10GiB",
-        "Bytes of all uploaded files on the disk; more are refused with 507.",
-        "Files are also refused where they would leave less than twice free_bytes_min: the rest is for messages.";
+        "Bytes of all uploaded files on disk; uploads beyond that are refused with 507.",
+        "Files are also refused if they would leave less free space than twice free_bytes_min, \
+         which is reserved for messages.";
     Files Detail Restart upload_connections_max: u64, Kind::Count { min: 8, max: 10_000, unit: "connections" }, "200",
-        "Connections of uploads and downloads at once, a listener.",
-        "For one more, one gives way: of the address that has most, the one that has stood still longest. Each takes two descriptors.";
+        "Concurrent connections for uploads and downloads per listener.",
+        "Beyond that, the address with the most connections loses the one that has been idle \
+         longest. Each takes two descriptors.";
     Files Detail Restart upload_per_address_max: u64, Kind::Count { min: 0, max: 10_000, unit: "connections" }, "20",
-        "Connections of uploads and downloads that one IP address (IPv6: /64) may have at once; 0 is no limit.",
-        "Those of this machine are not counted.";
+        "Concurrent connections for uploads and downloads per IP address (IPv6: /64); 0 for no \
+         limit.",
+        "Connections from this machine are not counted.";
 
     // Bytes from one client to another.
     Files Main Restart bytestreams: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for bytestreams of clients that cannot reach each other, by SOCKS5 (XEP-0065); may be given several times.",
-        "Clients find the proxy at proxy.DOMAIN, and only users of this server begin streams. Bytes pass as they are sent: clients \
-         encrypt them, or nobody does.";
+        "Address of the SOCKS5 proxy for clients that cannot reach each other (XEP-0065); may be \
+         given several times.",
+        "Clients find the proxy at proxy.DOMAIN; only users of this server can start streams. The \
+         proxy does not encrypt: that is up to the clients.";
     Files Main Restart bytestreams_host: String, Kind::HostOrNone, "",
-        "Where clients reach bytestreams; when empty, its first address, or DOMAIN if that is a wildcard.",
-        "A port is needed only where clients see another one. The name needs a record in the DNS.";
+        "Host at which clients reach bytestreams; when empty, its first address, or DOMAIN if that \
+         is a wildcard.",
+        "A port is needed only if clients must use a different one. The name must resolve in the \
+         DNS.";
     Files Detail Restart bytestreams_max: u64, Kind::Count { min: 1, max: 10_000, unit: "streams" }, "200",
-        "Bytestreams at once.",
-        "Each takes two descriptors, 32 KiB, and up to 2 MiB of the kernel's memory while its receiver is slow.";
+        "Concurrent bytestreams.",
+        "Each takes two descriptors, 32 KiB, and up to 2 MiB of kernel memory while its receiver \
+         is slow.";
     Files Detail Restart bytestreams_per_user_max: u64, Kind::Count { min: 1, max: 10_000, unit: "streams" }, "5",
-        "Bytestreams that one user may have begun at once.",
+        "Concurrent bytestreams that one user may have started.",
         "";
     Files Detail Restart bytestreams_user_bytes_per_second_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "10MiB",
-        "Bytes a second of all bytestreams that one user has begun, both ways; 0 is no limit.",
-        "At least 16KiB: less than that is one piece a second.";
+        "Bytes per second over all bytestreams started by one user, in both directions; 0 for no \
+         limit.",
+        "At least 16KiB, one buffer per second.";
     Files Detail Restart bytestreams_idle_seconds: Duration, Kind::Seconds { min: 10, max: DAY }, "5m",
-        "Time after which a bytestream ends in which no byte has moved.",
+        "Time without traffic after which a bytestream is ended.",
         "";
     Files Detail Restart bytestreams_waiting_max: u64, Kind::Count { min: 8, max: 100_000, unit: "connections" }, "500",
-        "Connections of bytestreams that have not begun.",
-        "For one more, one gives way: of the address that has most, the one that has waited longest.";
+        "Connections whose bytestream has not started.",
+        "Beyond that, the address with the most connections loses the one that has waited longest.";
     Files Detail Restart bytestreams_per_address_max: u64, Kind::Count { min: 0, max: 10_000, unit: "connections" }, "20",
-        "Of these, connections that one IP address (IPv6: /64) may have; 0 is no limit.",
-        "Where a network hides behind one address, they are of all of its users.";
+        "Connections per IP address (IPv6: /64) whose bytestream has not started; 0 for no limit.",
+        "Users behind one NAT address share the limit.";
 
     // Commits and disk space.
     Store Detail Reload cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
-        "Users whose roster and figures of waiting messages a shard keeps in memory at once.",
+        "Users whose roster and waiting-message counts a shard caches in memory.",
         "";
     Store Detail Reload cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
-        "Time that an idle user's roster and figures of waiting messages stay in memory.",
+        "Time for which an idle user's roster and waiting-message counts stay cached.",
         "";
     Store Detail Restart store_cache_bytes: u64, Kind::Bytes { min: MIB, max: 64 * GIB }, "8MiB",
-        "Blocks of tables kept in memory for reads.",
-        "Logins and history read them; the kernel keeps the files beside, so that more saves CPU, seldom a disk access.";
+        "Memory for cached blocks of the store's tables.",
+        "Used by logins and history queries. The kernel also caches the files, so a larger cache \
+         mostly saves CPU and rarely a disk access.";
     Store Detail Reload housekeeping: bool, Kind::Switch, "true",
-        "Merge tables, and look for archived messages that are too old, and for invitations and registrations for pushes that are over.",
-        "While it is off, tables are merged all the same when commits would slow down otherwise. A merge under way is finished.";
+        "Compact tables, and remove old archived messages, expired invitations and expired push \
+         registrations.",
+        "While it is off, tables are still compacted if commits would slow down otherwise. A \
+         compaction under way is finished.";
     Store Detail Reload store_queue_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "8MiB",
-        "Bytes of a shard's writes that may wait for the store before it reads nobody meanwhile.",
+        "Bytes of a shard's writes that may wait for the store before the shard stops reading.",
         "";
     Store Detail Reload commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
-        "Most bytes of writes that one fsync carries.",
-        "More bytes a group means more throughput and longer waits.";
+        "Bytes of writes per fsync.",
+        "A larger group gives more throughput and longer waits.";
     Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
-        "Size of the reserve file that is given up on a full disk so that commits under way get through.",
+        "Size of the reserve file that is released when the disk is full, so that commits under \
+         way can finish.",
         "At least commit_group_bytes_max, or 0 for none.";
     Store Detail Reload free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
-        "They are accepted again with a quarter more. Merging tables needs 0.7 GB besides, and up to 2.6 GB to cost least: docs/decisions/0001-storage-engine.md.";
+        "They are accepted again when a quarter more is free. Compaction needs another 0.7 GB, and \
+         up to 2.6 GB to be most efficient: docs/decisions/0001-storage-engine.md.";
 
     // Activity recorder.
     Recorder Detail Restart recorder: bool, Kind::Switch, "true",
-        "Record what host and server do, every second, into the folder recorder of the data folder.",
-        "Read it with `throng sar --data DATA`; see docs/recorder.md.";
+        "Record the activity of host and server every second in the folder recorder of the data \
+         folder.",
+        "Read it with `throng sar --data DATA`. See docs/recorder.md.";
     Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
-        "Most bytes of all its files together; the oldest seconds go.",
-        "The default holds a day: of up to 16 busy shards in full; of 64 busy ones the newest 3 hours, and the rest with single shards and threads every ten seconds only (all in full: 224MiB).";
+        "Size limit of all recorder files together; the oldest seconds are removed.",
+        "The default holds a day in full for up to 16 busy shards. For 64 busy shards it holds the \
+         newest 3 hours in full, and the rest with a sample of each shard and thread per ten \
+         seconds (a full day takes 224MiB).";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",
-        "How much is logged, to standard error.",
-        "info tells what happened, failed logins and orders of operators included; debug adds logins that succeed and why \
-         connections were refused, trace each connection. Message bodies, passwords and keys are in no log at any level.";
+        "Level of detail of the log, which is written to standard error.",
+        "info logs events, including failed logins and operators' orders; debug adds successful \
+         logins and the reasons for refused connections; trace adds each connection. Message \
+         bodies, passwords and keys are never logged.";
     Log Detail Restart log_format: LogFormat, Kind::Choice(LogFormat::WORDS), "human",
-        "Log lines for people, or one JSON object a line.",
+        "Format of log lines: readable text, or one JSON object per line.",
         "";
 }
 
