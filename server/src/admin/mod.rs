@@ -487,7 +487,7 @@ pub enum Release {
 pub struct Reloaded {
     /// What took effect, one sentence or key each.
     pub applied: Vec<String>,
-    /// What differs in the configuration and waits for a restart.
+    /// What differs in the configuration and needs a restart.
     pub waiting: Vec<String>,
     /// Options set at run time that override the configuration.
     #[serde(default)]

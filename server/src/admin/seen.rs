@@ -55,7 +55,7 @@ pub(super) fn status(status: Status) -> Vec<Fact> {
     let state = match (status.stopping, status.stops_in_s, status.storage_full) {
         (true, ..) => "stopping".to_owned(),
         (_, Some(left), _) => format!("stops in {left} s"),
-        (_, _, true) => "disk full, new messages are refused".to_owned(),
+        (_, _, true) => "disk full, refusing new messages".to_owned(),
         _ => "running".to_owned(),
     };
     let listeners = status.listeners.iter().map(|listening| format!("{} ({})", listening.address, listening.sort()));

@@ -94,7 +94,7 @@ pub fn open(
     }
     let domain = accounts.domain()?;
     if configured.is_some_and(|configured| configured != domain) {
-        let text = format!("the accounts in {} are of {domain}, not of {}", config.data.display(), config.domain);
+        let text = format!("the accounts in {} belong to {domain}, not to {}", config.data.display(), config.domain);
         return Err(Failure::new(Exit::Usage, text));
     }
     Ok(Opened { accounts, domain, running: lock.is_none(), _lock: lock })
@@ -122,7 +122,9 @@ pub fn bare(user: &str, main: &str) -> Result<String, String> {
 pub fn password_fits(password: &str) -> Result<(), String> {
     match password.len() {
         0 => Err("the password is empty".into()),
-        bytes if bytes > PASSWORD_BYTES_MAX => Err(format!("a password has at most {PASSWORD_BYTES_MAX} bytes")),
+        bytes if bytes > PASSWORD_BYTES_MAX => {
+            Err(format!("the password is too long: the limit is {PASSWORD_BYTES_MAX} bytes"))
+        }
         _ => Ok(()),
     }
 }
@@ -158,7 +160,7 @@ pub fn in_use(config: &Config, error: LockError, hint: &str) -> Failure {
 
 /// The failure for a missing data folder, where none is created.
 pub fn no_folder(config: &Config) -> Failure {
-    Failure::failed(format!("there is no data folder {}", config.data.display()))
+    Failure::failed(format!("no such data folder: {}", config.data.display()))
 }
 
 /// The failure for a server that did not answer.

@@ -8,7 +8,7 @@ use crate::bench::{Plan, table};
 /// The command.
 pub fn command() -> clap::Command {
     Plan::augment_args(clap::Command::new("bench"))
-        .about("Measure how far this server's shards scale on this machine, without a network")
+        .about("Measure how the shards scale on this machine, without a network")
         .after_help(AFTER)
 }
 

@@ -80,7 +80,7 @@ fn explain(key: Option<&String>, loaded: Option<&Loaded>, io: &mut Io) -> Result
             Some(near) => format!("did you mean `{near}`?"),
             None => "`throng config explain` lists them all".into(),
         };
-        Failure::new(Exit::Usage, format!("there is no option `{key}`; {hint}"))
+        Failure::new(Exit::Usage, format!("unknown option `{key}`; {hint}"))
     })?;
     if io.json {
         io.say_json(&json!({

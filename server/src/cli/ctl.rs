@@ -37,10 +37,10 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "waiting" => {
             let (_, matches) = matches.subcommand().expect("clap requires one");
             let jid = matches.get_one::<String>("jid").cloned().expect("clap requires it");
-            let question = format!("Drop what waits for {jid}? Type yes:");
+            let question = format!("Drop the waiting messages of {jid}? Type yes:");
             let sure = matches.get_flag("yes") || io.terminal && io.confirmed(&question);
             if !sure {
-                return Err(Failure::new(Exit::Usage, "nothing was dropped; --yes says that it is meant"));
+                return Err(Failure::new(Exit::Usage, "nothing was dropped; pass --yes to confirm"));
             }
             Ask::FlushWaiting { jid }
         }
@@ -71,7 +71,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
     }
     match name {
-        "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "it does not stop"),
+        "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "shutdown cancelled"),
         "shutdown" => match after_s(matches) {
             Some(seconds) => said(
                 io,
@@ -82,7 +82,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             None => said(io, json!({ "done": "stopping" }), "stopping"),
         },
         "clock" => {
-            said(io, json!({ "done": "confirmed" }), "confirmed: what is old by the wall clock is deleted from now on");
+            said(io, json!({ "done": "confirmed" }), "confirmed; deletion by age continues");
         }
         _ => return tell(name, name == "status" && matches.get_flag("all"), done, io),
     }
@@ -138,7 +138,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
     let later_s = matches.get_flag("later").then_some(lasting.as_secs());
     let told = |done: Done| match done {
         Done::Announced(announced) => Ok(announced),
-        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        other => Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     };
     let before = told(ask(Ask::Announced {})?)?.told;
     ask(Ask::Announce { text, online, later_s })?;
@@ -151,7 +151,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
     match io.json {
         true => io.say_json(&super::done("announced", json!({ "told": count, "kept": later_s.is_some() }))),
         false if later_s.is_some() => {
-            io.say(format!("{} told; users who log in later are told, too", many(count, "session")));
+            io.say(format!("sent to {}; users who log in later will also get it", many(count, "session")));
         }
         false => io.say(format!("{} told", many(count, "session"))),
     }
@@ -162,7 +162,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
 fn dashboard(client: &mut Client, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
     let (url, file) = (super::top::http_of(client)?, loaded.config.admin_http_token_path());
     let read = std::fs::read_to_string(&file);
-    let token = read.map_err(|error| Failure::failed(format!("the token in {}: {error}", file.display())))?;
+    let token = read.map_err(|error| Failure::failed(format!("cannot read the token {}: {error}", file.display())))?;
     let address = format!("{url}/#token={}", token.trim());
     match io.json {
         true => io.say_json(&json!({ "dashboard": address })),
@@ -195,7 +195,7 @@ fn tell(name: &str, all: bool, done: Done, io: &mut Io) -> Result<(), Failure> {
             (super::done("said", json!({ "told": count })), format!("{} told", many(count, "session")))
         }
         ("reload", Done::Reloaded(reloaded)) => (super::done("reloaded", to_json(&reloaded)), reloaded_text(&reloaded)),
-        (_, other) => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        (_, other) => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     };
     said(io, value, &text);
     Ok(())
@@ -207,8 +207,8 @@ fn reloaded_text(reloaded: &Reloaded) -> String {
         names => format!("{what}: {}\n", names.join(", ")),
     };
     let text = list("took effect", &reloaded.applied)
-        + &list("waits for a restart", &reloaded.waiting)
-        + &list("stays as set at run time", &reloaded.overridden);
+        + &list("needs a restart", &reloaded.waiting)
+        + &list("remains as set at run time", &reloaded.overridden);
     if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
 }
 
@@ -237,7 +237,7 @@ fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), 
 fn connections(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let rows = match client.ask(Ask::Openings {}, drop).map_err(ask_failure)? {
         Done::Openings(rows) => rows,
-        other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        other => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     };
     if io.json {
         rows.iter().for_each(|row| io.say_json(&to_json(row)));
@@ -256,7 +256,7 @@ fn connections(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
 fn components(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let rows = match client.ask(Ask::Components {}, drop).map_err(ask_failure)? {
         Done::Components(rows) => rows,
-        other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        other => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     };
     if io.json {
         rows.iter().for_each(|row| io.say_json(&to_json(row)));
@@ -312,5 +312,5 @@ fn wait(path: &Path, most: Duration) -> Result<(), Failure> {
             _ => std::thread::sleep(Duration::from_millis(50)),
         }
     }
-    Err(Failure::failed(format!("the server has not stopped within {} seconds", most.as_secs())))
+    Err(Failure::failed(format!("the server did not stop within {} seconds", most.as_secs())))
 }

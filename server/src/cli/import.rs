@@ -134,7 +134,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
     };
     let header = lines.pass_header(header);
     if let Some(header) = &header {
-        io.tell(format!("the first line is taken for a header: {header}; --no-header imports it"));
+        io.tell(format!("treating the first line as a header: {header}; pass --no-header to import it"));
     }
     let opened = open(loaded, "import", None, program, io)?;
     let started = Instant::now();
@@ -148,7 +148,10 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
     match summary.failed {
         0 => Ok(()),
         _ if plan.keep_going => Err(Failure::new(Exit::Partly, String::new())),
-        _ => Err(Failure::failed("stopped at a line that cannot be imported; --keep-going goes on")),
+        _ => Err(Failure::failed(
+            "stopped at a line that cannot be imported; pass --keep-going to continue after such \
+             lines",
+        )),
     }
 }
 
@@ -285,8 +288,8 @@ fn put(mut chunk: Hashed, opened: &Opened, plan: Plan, summary: &mut Summary) ->
                 summary.skipped += 1;
                 continue;
             }
-            Put::Exists => "the user is there already".to_owned(),
-            Put::Missing => "the user is not there".to_owned(),
+            Put::Exists => "the account already exists".to_owned(),
+            Put::Missing => "no such account".to_owned(),
             Put::Invalid(reason) => reason,
         };
         chunk.errors.push(LineError { line, reason });

@@ -109,7 +109,8 @@ pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &
     let how_often = if new.uses == 1 { "once".to_owned() } else { format!("{} times", new.uses) };
     let left = age(made.until_s.saturating_sub(now_s()));
     io.tell(format!(
-        "good {how_often}, for {left}; it is shown only now. To take it back: throng invite revoke {}",
+        "valid {how_often}, for {left}; it is shown only once. To revoke it: throng invite revoke \
+         {}",
         &made.id[..8]
     ));
     Ok(())
@@ -138,10 +139,7 @@ pub(super) fn run_named(
         }
     })?;
     match &fits[..] {
-        [] => Err(Failure::new(
-            Exit::NotThere,
-            format!("there is no invitation {given}: `throng invite list --all` shows them"),
-        )),
+        [] => Err(Failure::new(Exit::NotThere, format!("no such invitation: {given}; see `throng invite list --all`"))),
         [one] => {
             opened.accounts.revoke(&one.actor, &one.id)?;
             match io.json {
@@ -151,7 +149,7 @@ pub(super) fn run_named(
             Ok(())
         }
         several => {
-            let text = format!("{} invitations begin with {given}: give more of the id", several.len());
+            let text = format!("{given} matches {} invitations: give more of the ID", several.len());
             Err(Failure::new(Exit::Usage, text))
         }
     }

@@ -67,7 +67,7 @@ pub fn while_(text: &str) -> Result<Duration, String> {
 }
 
 fn strange<T>(done: &Done) -> Result<T, Failure> {
-    Err(Failure::failed(format!("an answer of another sort: {done:?}")))
+    Err(Failure::failed(format!("unexpected answer: {done:?}")))
 }
 
 fn knobs(client: &mut Client) -> Result<Vec<KnobRow>, Failure> {
@@ -105,7 +105,7 @@ fn list(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
 fn get(key: &str, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let key = knob(key)?.key;
     let rows = knobs(client)?;
-    let missing = || Failure::new(Exit::NotThere, format!("the server has no knob {key}; is it of another version?"));
+    let missing = || Failure::new(Exit::NotThere, format!("the server has no knob {key}; is it a different version?"));
     let row = rows.iter().find(|row| row.key == key).ok_or_else(missing)?;
     match io.json {
         true => io.say_json(&to_json(row)),

@@ -70,7 +70,7 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
     match matches.subcommand().expect("clap requires one") {
         ("list", _) => match client.ask(Ask::Limits {}, drop).map_err(ask_failure)? {
             Done::Limits(held) => list(&held, io),
-            other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+            other => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
         },
         (_, matches) => {
             let who = matches.get_one::<String>("who");
@@ -83,7 +83,7 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
             match client.ask(Ask::Release { whom }, drop).map_err(ask_failure)? {
                 Done::Count(count) if io.json => io.say_json(&done("released", json!({ "released": count }))),
                 Done::Count(count) => io.say(format!("{count} let go")),
-                other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+                other => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
             }
         }
     }

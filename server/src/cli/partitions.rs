@@ -82,7 +82,7 @@ fn numbers(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => Ok((first, last)),
-        _ => Err(format!("a partition is a number from 0 to {}, and some are such as 16-31", PARTITIONS - 1)),
+        _ => Err(format!("expected a partition from 0 to {}, or a range such as 16-31", PARTITIONS - 1)),
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn run(
     let reads = matches!(name, "partitions" | "export");
     let taken = if reads { FolderLock::take_there(&config.data) } else { FolderLock::take(&config.data, name) };
     let hint = match reads {
-        true => "stop it, or make a backup (`throng store backup DIR`) and take that (`--data DIR`)",
+        true => "stop the server, or make a backup (`throng store backup DIR`) and use that (`--data DIR`)",
         false => "stop it first",
     };
     let lock = taken.map_err(|error| in_use(config, error, hint))?;
@@ -176,7 +176,7 @@ fn tell(found: &Partitions, wanted: &[u16], io: &mut Io) {
     }
     io.say(format!("{:>9} {:>6} {users:>10} {rows:>12} {bytes:>14}", "together", ""));
     if let (Some(epoch), Some(shards)) = (found.epoch, found.shards) {
-        io.say(format!("{PARTITIONS} partitions over {shards} shards, by the map of epoch {epoch}"));
+        io.say(format!("{PARTITIONS} partitions over {shards} shards, map of epoch {epoch}"));
     }
 }
 

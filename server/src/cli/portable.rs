@@ -70,7 +70,7 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
             .arg(
                 value("only", "DOMAIN", "Only accounts of this domain; may be repeated")
                     .action(ArgAction::Append)
-                    .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is no domain"))),
+                    .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is not a domain"))),
             )
             .arg(flag("no-archive", "Leave out archives")),
         hashing(Command::new("import"))
@@ -111,7 +111,8 @@ pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         return Err(no_folder(config));
     }
     let lock = FolderLock::take(&config.data, "export").map_err(|error| {
-        let hint = "stop it, or make a backup (`throng store backup DIR`), restore that into another folder, and export from there";
+        let hint = "stop the server, or make a backup (`throng store backup DIR`), restore it into \
+                    another folder, and export from there";
         in_use(config, error, hint)
     })?;
     tell_tightened(&lock, io);
@@ -165,8 +166,9 @@ pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
     end?;
     if summary.only_sha1 > 0 && !io.json {
         io.tell(format!(
-            "{} accounts have keys of SCRAM-SHA-1 alone: after the next start SCRAM is offered with the hash functions that all \
-             accounts have, until they have gained others (see `throng config explain scram_hashes{}`)",
+            "{} accounts have only SCRAM-SHA-1 keys: after the next start SCRAM is offered only \
+             for hash functions that all accounts have, until these accounts gain others (see \
+             `throng config explain scram_hashes{}`)",
             summary.only_sha1,
             place_flags(loaded)
         ));
@@ -219,9 +221,12 @@ fn tell(name: &str, summary: &Summary, io: &mut Io) {
         ));
     }
     if summary.more() > 0 {
-        io.say(format!("and {} more notes of other kinds", summary.more()));
+        io.say(format!("and {} further notes of other kinds", summary.more()));
     }
-    let word =
-        if summary.is_whole() { io.paint("32", "good") } else { io.paint("33", "done, but for what the notes say") };
+    let word = if summary.is_whole() {
+        io.paint("32", "good")
+    } else {
+        io.paint("33", "done, with the exceptions noted above")
+    };
     io.say(format!("{name}: {word}"));
 }

@@ -92,7 +92,7 @@ pub(super) fn run(
         false => io.say(format!("{count} dismissed")),
     }
     match count {
-        0 => Err(Failure::new(Exit::NotThere, "there is no such report: `throng report list` shows them")),
+        0 => Err(Failure::new(Exit::NotThere, "no such report; see `throng report list`")),
         _ => Ok(()),
     }
 }
@@ -110,11 +110,11 @@ fn one(rows: &[ReportRow], given: &str) -> Result<String, Failure> {
     match (fits.next(), fits.count()) {
         (Some(row), 0) => Ok(row.id.clone()),
         (Some(_), more) => {
-            let text = format!("{} reports begin with {given}: give more of the id", more + 1);
+            let text = format!("{given} matches {} reports: give more of the ID", more + 1);
             Err(Failure::new(Exit::Usage, text))
         }
         (None, _) => {
-            let text = format!("there is no report {given}: `throng report list` shows them");
+            let text = format!("no such report: {given}; see `throng report list`");
             Err(Failure::new(Exit::NotThere, text))
         }
     }

@@ -28,7 +28,7 @@ pub fn run(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     let setting = Setting { json: io.json, columns: None, stop };
     match sar::run(matches, &setting, &mut *io.out, &mut *io.err) {
         Ok(Outcome::Done) => Ok(()),
-        Ok(Outcome::Partly) => Err(Failure::new(Exit::Partly, "some of the recording could not be read")),
+        Ok(Outcome::Partly) => Err(Failure::new(Exit::Partly, "part of the recording could not be read")),
         Err(sar::Failure::Usage(text)) => Err(Failure::new(Exit::Usage, text)),
         Err(sar::Failure::Failed(text)) => Err(Failure::new(Exit::Failed, text)),
         Err(sar::Failure::InUse(text)) => Err(Failure::new(Exit::InUse, text)),

@@ -24,9 +24,7 @@ pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
         tracing::warn!("the data folder {word}");
     }
     if rustix::process::geteuid().is_root() {
-        tracing::warn!(
-            "running as root, who can do more than a server needs: run it as a user of its own, which owns its data folder"
-        );
+        tracing::warn!("running as root; run the server as a separate user that owns the data folder");
     }
     program.serve(loaded, log, lock)
 }
@@ -83,8 +81,8 @@ impl Opened {
         let recovered = self.cut_off.as_ref().map(|who| {
             let commits = Count { rows: self.replayed, is_more: false }.of("commit");
             format!(
-                "recovered: the process before ({who}) was cut off; {commits} read back from the journal, nothing that was \
-                 acknowledged is lost"
+                "recovered from a crash of the previous process ({who}): {commits} replayed from \
+                 the journal; nothing acknowledged is lost"
             )
         });
         [opened].into_iter().chain(recovered).collect()
@@ -105,10 +103,10 @@ pub fn welcome(loaded: &Loaded, opened: &Opened, listening: &[Listening]) -> Str
     let has_accounts = opened.accounts != Count::default();
     let client = match config.rule() {
         Some(Rule::Open | Rule::Approval) => "point a client at it and register".to_owned(),
-        Some(Rule::Invite) => format!("invite somebody: throng invite{own}"),
+        Some(Rule::Invite) => format!("invite someone: throng invite{own}"),
         None => "point a client at it".to_owned(),
     };
-    let account = format!("make an account: throng user add romeo{own}");
+    let account = format!("create an account: throng user add romeo{own}");
     text += &match (has_accounts, config.rule()) {
         (true, _) => format!("Next: {client}\n"),
         (false, Some(_)) => format!("Next: {client}, or {account}\n"),
@@ -135,7 +133,7 @@ mod tests {
         let new = Opened { is_new: true, ..Opened::default() };
         let said = welcomed(&[], &new);
         assert!(said.contains("\n  new data folder: no accounts, no messages\n"), "{said}");
-        assert!(said.contains("Next: make an account: throng user add romeo"), "{said}");
+        assert!(said.contains("Next: create an account: throng user add romeo"), "{said}");
         let empty = Opened { last_written_s: Some(1_700_000_000), ..Opened::default() };
         let said = welcomed(&[], &empty);
         let opened = "opened: no accounts, no archived messages, last written 2023-11-14T22:13:20Z\n";
@@ -146,9 +144,12 @@ mod tests {
         assert!(said.contains("opened: 1 account, more than 70000 archived messages\n"), "{said}");
         assert!(said.contains("Next: point a client at it\n") && !said.contains("user add"), "{said}");
         let said = welcomed(&[("registration", "invite")], &full);
-        assert!(said.contains("Next: invite somebody: throng invite") && !said.contains("user add"), "{said}");
+        assert!(said.contains("Next: invite someone: throng invite") && !said.contains("user add"), "{said}");
         let cut = Opened { cut_off: Some("serve 4711".into()), replayed: 3, ..full };
         let said = welcomed(&[], &cut);
-        assert!(said.contains("recovered: the process before (serve 4711) was cut off; 3 commits read back"), "{said}");
+        assert!(
+            said.contains("recovered from a crash of the previous process (serve 4711): 3 commits replayed"),
+            "{said}"
+        );
     }
 }

@@ -36,14 +36,14 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     let session = count("conns_bound");
     let rest = status.connections.saturating_sub(session);
     let (open, most) = (status.connections, status.connections_max);
-    line("connections", format!("{open} of at most {most}: {session} with a session, {rest} without"));
-    line("sessions", format!("{} connected, {} to be resumed", status.sessions, status.resumable));
-    line("logins", format!("{} since the start, {} failed", count("logins"), count("logins_failed")));
+    line("connections", format!("{open} of {most}: {session} with a session, {rest} without"));
+    line("sessions", format!("{} connected, {} resumable", status.sessions, status.resumable));
+    line("logins", format!("{} since start, {} failed", count("logins"), count("logins_failed")));
     let (refused, waits) = (count("messages_refused"), count("messages_stored"));
     let [came, went] = ["messages_in", "messages_out"].map(count);
-    line("messages", format!("{came} in, {went} out, {waits} stored for later, {refused} refused since the start"));
+    line("messages", format!("{came} in, {went} out, {waits} stored for later, {refused} refused since start"));
     let [came, went] = ["bytes_in", "bytes_out"].map(count);
-    line("traffic", format!("{} in, {} out since the start", bytes(came), bytes(went)));
+    line("traffic", format!("{} in, {} out since start", bytes(came), bytes(went)));
     line("memory", memory(status));
     for found in status.wrong() {
         let (name, colour) = match found.wrong.weight {
@@ -64,7 +64,7 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
 fn heading(status: &Status, io: &Io) -> String {
     let state = match (status.stopping, status.storage_full, status.stops_in_s) {
         (true, ..) => io.paint("33", "stopping"),
-        (_, true, _) => io.paint("31", "disk full, new messages are refused"),
+        (_, true, _) => io.paint("31", "disk full, refusing new messages"),
         (.., Some(left)) => io.paint("33", &format!("stops in {}", age(left))),
         _ => io.paint("32", "running"),
     };
@@ -99,7 +99,7 @@ fn every(status: &Status) -> String {
     let mut text = "\nmemory by part, of what is resident\n".to_owned();
     let figure = |text: &mut String, name: &str, value: String| *text += &format!("  {name:<38} {value:>14}\n");
     status.memory.iter().for_each(|(part, held)| figure(&mut text, part, bytes(*held)));
-    text += "memory that the allocator may write to, resident or not\n";
+    text += "memory reserved by the allocator, resident or not\n";
     figure(&mut text, "reserved", bytes(status.reserved_bytes));
     for (at, (heading, _)) in GROUPS.iter().enumerate() {
         text += &format!("{heading}\n");
@@ -192,7 +192,7 @@ listens on   127.0.0.1:5223 (TLS)
 listens on   127.0.0.1:5443 (HTTPS)
 admin HTTP   127.0.0.1:5290
 connections  3 of at most 19900: 2 with a session, 1 without
-sessions     2 connected, 1 to be resumed
+sessions     2 connected, 1 resumable
 logins       7 since the start, 0 failed
 messages     0 in, 0 out, 0 stored for later, 0 refused since the start
 traffic      3.0 MiB in, 0 B out since the start

@@ -63,11 +63,11 @@ pub fn run(
     match name {
         _ if wrong == 0 => Ok(()),
         "salvage" => {
-            Err(Failure::new(Exit::Partly, format!("what is whole was brought out; {things} {are} damaged or lost")))
+            Err(Failure::new(Exit::Partly, format!("salvaged all intact rows; {things} {are} damaged or lost")))
         }
         _ => Err(Failure::failed(format!(
-            "{things} {are} wrong with the store: `throng store salvage --into DIR` brings out what is whole, \
-             `throng store restore` brings back a backup"
+            "the store is damaged ({things} found): run `throng store salvage --into DIR` to \
+             recover intact rows, or `throng store restore` to restore a backup"
         ))),
     }
 }
@@ -80,8 +80,8 @@ fn verify(matches: &ArgMatches, io: &mut Io, program: &dyn Program) -> Result<()
     match report.wrong.len() {
         0 => Ok(()),
         wrong => Err(Failure::failed(format!(
-            "{} {} wrong with the backup: make another one with `throng store backup`, or bring out what is \
-             whole with `throng store salvage --data {} --into DIR`",
+            "{} {} wrong with the backup: make a new one with `throng store backup`, or recover \
+             intact rows with `throng store salvage --data {} --into DIR`",
             many(wrong as u64, "thing"),
             if wrong == 1 { "is" } else { "are" },
             folder.display()
@@ -125,7 +125,7 @@ fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Resu
     })?;
     // The server has another working directory.
     let to = std::path::absolute(to).map_err(Failure::failed)?;
-    let to = to.to_str().ok_or_else(|| Failure::new(Exit::Usage, "the folder's name is not Unicode"))?;
+    let to = to.to_str().ok_or_else(|| Failure::new(Exit::Usage, "the folder's name is not valid Unicode"))?;
     let mut told = 0;
     loop {
         match client.ask(Ask::Backup { to: to.to_owned() }, drop).map_err(ask_failure)? {
@@ -143,7 +143,7 @@ fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Resu
                     told = state.rows;
                 }
             }
-            other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+            other => return Err(Failure::failed(format!("unexpected answer: {other:?}"))),
         }
         std::thread::sleep(Duration::from_millis(500));
     }

@@ -64,7 +64,8 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Fai
     if !(once || io.json || io.out_terminal) {
         return Err(Failure::new(
             Exit::Usage,
-            "a screen needs a terminal; --once prints one, --json tells it to scripts",
+            "the live screen needs a terminal; use --once for one screen as text, or --json for \
+             scripts",
         ));
     }
     let address = address(matches, loaded)?;
@@ -126,7 +127,7 @@ fn failure(failure: sar::Failure) -> Failure {
     match failure {
         sar::Failure::Usage(text) => Failure::new(Exit::Usage, text),
         sar::Failure::Failed(text) | sar::Failure::InUse(text) => Failure::failed(text),
-        sar::Failure::Closed => Failure::failed("nobody listens"),
+        sar::Failure::Closed => Failure::failed("nothing is listening there"),
     }
 }
 
@@ -144,9 +145,10 @@ fn address(matches: &ArgMatches, loaded: &Loaded) -> Result<Address, Failure> {
 /// The HTTP address of a running server: `http://HOST:PORT`.
 pub(super) fn http_of(client: &mut Client) -> Result<String, Failure> {
     let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
-        return Err(Failure::failed("an answer of another sort"));
+        return Err(Failure::failed("unexpected answer"));
     };
-    let off = "the server's HTTP for operators is off, or its port was taken: see the option admin_http";
+    let off = "the server's admin_http is off, or its port was in use; see `throng config explain \
+               admin_http`";
     let first = status.admin_http.first().ok_or_else(|| Failure::failed(off))?;
     // A wildcard address is reachable through loopback.
     Ok(format!("http://{first}").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))

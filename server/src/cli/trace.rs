@@ -61,7 +61,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
 fn ask(client: &mut Client, asked: trace::Ask) -> Result<Told, Failure> {
     match client.ask(Ask::Trace(asked), drop).map_err(ask_failure)? {
         Done::Trace(told) => Ok(told),
-        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        other => Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     }
 }
 
@@ -78,10 +78,10 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
         signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
     }
     let Told::Begun { trace, jid, sessions } = ask(client, trace::Ask::Begin { jid, seconds, bodies })? else {
-        return Err(Failure::failed("an answer of another sort"));
+        return Err(Failure::failed("unexpected answer"));
     };
     if !io.json {
-        let what = if bodies { "" } else { "; what stanzas carry is withheld (--bodies)" };
+        let what = if bodies { "" } else { "; stanza content is withheld (--bodies shows it)" };
         io.tell(format!("{} for {seconds} s, {} now; times are UTC{what}", plain(&jid), many(sessions, "session")));
     }
     let shown = show(client, trace, &stop, io);
@@ -94,7 +94,7 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
         false => io.tell(many(stanzas, "stanza")),
     }
     if dropped > 0 {
-        io.tell(format!("{} left out: they came faster than they were fetched", many(dropped, "line")));
+        io.tell(format!("{} skipped: they arrived faster than they were fetched", many(dropped, "line")));
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ fn show(client: &mut Client, trace: u64, stop: &AtomicBool, io: &mut Io) -> Resu
         // Read before the fetch, so that the records up to this moment are still shown.
         let last = stop.load(Ordering::Relaxed);
         let Told::Page(page) = ask(client, trace::Ask::Fetch { trace })? else {
-            return Err(Failure::failed("an answer of another sort"));
+            return Err(Failure::failed("unexpected answer"));
         };
         for record in &page.records {
             match io.json {
@@ -142,9 +142,9 @@ fn line(record: &Record, io: &Io) -> String {
     }
     if let Some(news) = &record.news {
         let told = match (&**news, record.again) {
-            ("bound", _) => "has bound its resource".to_owned(),
-            ("disconnected", _) => "has lost its connection and waits to be resumed".to_owned(),
-            ("resumed", again) => format!("was resumed, {} stanzas are sent again", again.unwrap_or_default()),
+            ("bound", _) => "bound its resource".to_owned(),
+            ("disconnected", _) => "lost its connection and can be resumed".to_owned(),
+            ("resumed", again) => format!("was resumed; {} stanzas are sent again", again.unwrap_or_default()),
             _ => "has ended".to_owned(),
         };
         return format!("{time}       -- {} {told}", plain(record.session.as_deref().unwrap_or_default()));

@@ -94,7 +94,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io
     chosen.file = matches.get_one::<String>("file").cloned();
     let some = chosen.user.is_some() || chosen.came_before_s.is_some() || chosen.file.is_some();
     if !some && !matches.get_flag("all") {
-        let text = "which files? --user USER, --older-than DAYS, --file FILE, or --all";
+        let text = "select files with --user USER, --older-than DAYS, --file FILE, or --all";
         return Err(Failure::new(Exit::Usage, text));
     }
     if io.terminal && !matches.get_flag("yes") && !io.confirmed("Remove these files? Type yes: ") {

@@ -60,8 +60,8 @@ pub fn run(
     match outcome.first() {
         Some(Put::Added) => done(io, "added", &jid),
         Some(Put::Updated) => done(io, "changed", &jid),
-        Some(Put::Exists) => return Err(Failure::new(Exit::NotThere, format!("{jid} is there already"))),
-        Some(Put::Missing) => return Err(Failure::new(Exit::NotThere, format!("there is no {jid}"))),
+        Some(Put::Exists) => return Err(Failure::new(Exit::NotThere, format!("account already exists: {jid}"))),
+        Some(Put::Missing) => return Err(Failure::new(Exit::NotThere, format!("no such account: {jid}"))),
         Some(Put::Invalid(reason)) => return Err(Failure::new(Exit::Usage, format!("{jid}: {reason}"))),
         other => return Err(Failure::failed(format!("{jid}: an unexpected outcome: {other:?}"))),
     }
@@ -81,7 +81,7 @@ fn named(given: &str, opened: &Opened) -> Result<String, Failure> {
 
 fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     let jid = named(given, opened)?;
-    let question = format!("Remove {jid} with its contacts, messages and sessions? Type yes:");
+    let question = format!("Delete {jid} with its contacts, messages and sessions? Type yes:");
     if io.terminal && !sure && !io.confirmed(&question) {
         return Err(Failure::failed("nothing was removed"));
     }
@@ -92,7 +92,7 @@ fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), F
 
 fn decide(given: &str, approve: bool, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     let jid = named(given, opened)?;
-    if io.terminal && !sure && !io.confirmed(&format!("Remove {jid}, which waits for approval? Type yes:")) {
+    if io.terminal && !sure && !io.confirmed(&format!("Delete {jid}, which is awaiting approval? Type yes:")) {
         return Err(Failure::failed("nothing was removed"));
     }
     opened.accounts.decide(&jid, approve)?;
@@ -130,8 +130,8 @@ fn show(given: &str, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     io.say(format!("made       {}", ago(shown.created_s).unwrap_or_else(|| "unknown".to_owned())));
     io.say(format!("last seen  {seen}"));
     match opened.running {
-        true => io.say(format!("sessions   {connected}, and {} to be resumed", shown.sessions.len() - connected)),
-        false => io.say("sessions   none: no server runs"),
+        true => io.say(format!("sessions   {connected}, and {} resumable", shown.sessions.len() - connected)),
+        false => io.say("sessions   none: the server is not running"),
     }
     for session in &shown.sessions {
         let address = session.address.as_deref().unwrap_or("no connection");
@@ -143,13 +143,16 @@ fn show(given: &str, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
         io.say(format!("{:<11}{most}{kib} KiB in {} rows", stored.what, stored.rows));
     }
     if shown.held.is_empty() {
-        io.say("limits     none holds it");
+        io.say("limits     none in effect");
     }
     for held in &shown.held {
         let since = age(now_s.saturating_sub(held.since_s));
         let until =
             held.until_s.map_or(String::new(), |until_s| format!(", for {} more", age(until_s.saturating_sub(now_s))));
-        io.say(format!("limits     {} ({}), {} times since {since} ago{until}", held.limit, held.who, held.refused));
+        io.say(format!(
+            "limits     {} ({}), refused {} times since {since} ago{until}",
+            held.limit, held.who, held.refused
+        ));
     }
     Ok(())
 }
@@ -203,11 +206,14 @@ fn read_password(matches: &ArgMatches, io: &mut Io) -> Result<Secret, Failure> {
         let ask = |prompt| (io.ask_secret)(prompt).map_err(Failure::failed);
         let first = ask("Password: ")?;
         if first != ask("Again: ")? {
-            return Err(Failure::failed("the two are not the same"));
+            return Err(Failure::failed("the passwords do not match"));
         }
         first
     } else {
-        return Err(Failure::new(Exit::Usage, "no terminal to ask on: give --password-stdin or --password"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "no terminal to ask for the password: pass --password-stdin or --password",
+        ));
     };
     password_fits(password.reveal()).map_err(|reason| Failure::new(Exit::Usage, reason))?;
     Ok(password)

@@ -115,7 +115,7 @@ impl fmt::Display for Problem {
             Problem::Unreadable { path, reason } => write!(f, "{}: cannot be read: {reason}", path.display()),
             Problem::Syntax { path, line, reason } => write!(f, "{}:{line}: not TOML: {reason}", path.display()),
             Problem::Unknown { source, key, nearest } => {
-                write!(f, "{source}: there is no option `{key}`")?;
+                write!(f, "{source}: unknown option `{key}`")?;
                 match nearest {
                     Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
                     None => f.write_str("; `throng config explain` lists them all"),
@@ -124,10 +124,13 @@ impl fmt::Display for Problem {
             Problem::Value { source, key, found, allowed } => {
                 write!(f, "{source}: {key} cannot be `{found}`; allowed: {allowed}")
             }
-            Problem::NoKnob { key } => write!(
-                f,
-                "{key} cannot be set at run time: it takes effect at the next start; `throng ctl knob list` shows what can"
-            ),
+            Problem::NoKnob { key } => {
+                write!(
+                    f,
+                    "{key} cannot be set at run time; change the configuration and restart, or see \
+                     `throng ctl knob list` for options that can be set"
+                )
+            }
             Problem::Clash { key, reason } => write!(f, "{key}: {reason}"),
         }
     }
@@ -167,20 +170,20 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash(
             "c2s_proxied",
             format!(
-                "refused on {address}, which is not loopback: anyone who reaches it could claim any address; --i-know allows \
-                 it all the same"
+                "refused on {address}, which is not loopback: anyone could claim any client \
+                 address; pass --i-know to allow it"
             ),
         );
     }
     if let (false, Some(address)) = (config.i_know, config.http.iter().find(is_public)) {
-        let reason =
-            "which is not loopback: passwords would cross the network readable; --i-know allows it all the same";
+        let reason = "which is not loopback: passwords would be readable on the network; pass \
+                      --i-know to allow it";
         clash("http", format!("refused on {address}, {reason}"));
     }
     let (open, asks) = (!config.notify.is_empty(), !config.notify_ask.is_empty());
     let private = !config.notify_private.is_empty() || asks;
     if (open || private) && (!config.has_nodes() || (config.http.is_empty() && config.https.is_empty())) {
-        let reason = "without effect: channels are nodes of the service of pubsub, and asked for at http or https";
+        let reason = "has no effect: channels need pubsub, and a listener at http or https";
         let key = match open {
             true => "notify",
             false if asks => "notify_ask",
@@ -189,40 +192,41 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash(key, reason.into());
     }
     if !open && config.notify_publish_open {
-        clash("notify", "names no channel, so that notify_publish_open is without effect".into());
+        clash("notify", "names no channel, so notify_publish_open has no effect".into());
     }
     if !(open || private) && (config.notify_token.is_some() || config.notify_jwt_keys.is_some()) {
-        clash("notify", "names no channel, so that notify_token and notify_jwt_keys are without effect".into());
+        clash("notify", "names no channel, so notify_token and notify_jwt_keys have no effect".into());
     }
     if !(open || private) && config.mercure {
-        clash("mercure", "without effect: topics are channels, and neither notify nor notify_private names any".into());
+        clash("mercure", "has no effect: topics are channels, and neither notify nor notify_private names any".into());
     }
     if !(open || private) && config.centrifugo {
-        clash("centrifugo", "without effect: neither notify nor notify_private names any channel".into());
+        clash("centrifugo", "has no effect: neither notify nor notify_private names any channel".into());
     }
     if !(open || private) && config.nchan {
-        clash("nchan", "without effect: neither notify nor notify_private names any channel".into());
+        clash("nchan", "has no effect: neither notify nor notify_private names any channel".into());
     }
     let tells = !config.notify_occupancy.is_empty();
     if tells && !open && !private {
-        clash("notify", "names no channel, so that notify_occupancy is without effect".into());
+        clash("notify", "names no channel, so notify_occupancy has no effect".into());
     }
     if config.notify_push && !(open || private) {
-        clash("notify_push", "without effect: neither notify nor notify_private names any channel".into());
+        clash("notify_push", "has no effect: neither notify nor notify_private names any channel".into());
     }
     let contact = &config.notify_push_contact;
     if config.notify_push && !["mailto:", "https:"].iter().any(|scheme| contact.starts_with(scheme)) {
-        let reason = "push services ask for a contact (RFC 8292 2.1): set it to a mailto: or https: address";
+        let reason = "push services require a contact (RFC 8292 2.1): set it to a mailto: or \
+                      https: address";
         clash("notify_push_contact", reason.into());
     }
     if config.notify_push && config.notify_push_services.is_empty() {
-        clash("notify_push_services", "names nobody to ask: name push services, or turn notify_push off".into());
+        clash("notify_push_services", "is empty: name at least one push service, or turn notify_push off".into());
     }
     for (key, given) in
         [("notify_wildcards", !config.notify_wildcards.is_empty()), ("notify_memory", !config.notify_memory.is_empty())]
     {
         if given && !open && !private {
-            clash("notify", format!("names no channel, so that {key} is without effect"));
+            clash("notify", format!("names no channel, so {key} has no effect"));
         }
     }
     if !config.notify_memory.is_empty() {
@@ -233,8 +237,9 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash(
                 "notify_memory_bytes_max",
                 format!(
-                    "has no room for a channel of {items} items of {kib} KiB, which may take half of the share of one of {shards} \
-                     shards: set it to {least}MiB or more, or lower notify_items_max or shards"
+                    "is too small for a channel of {items} items of {kib} KiB, which may use half \
+                     of the share of each of {shards} shards: set it to at least {least}MiB, or \
+                     lower notify_items_max or shards"
                 ),
             );
         }
@@ -246,11 +251,11 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         ("notify_jwt_audience", !config.notify_jwt_audience.is_empty()),
     ];
     if let (None, Some((key, _))) = (&config.notify_jwt_keys, jwt.into_iter().find(|(_, given)| *given)) {
-        clash(key, "without effect: no token counts, since notify_jwt_keys names no file".into());
+        clash(key, "has no effect: no token is valid, because notify_jwt_keys is not set".into());
     }
     let url = &config.notify_ask_url;
     if asks && url.is_empty() {
-        clash("notify_ask", "names channels, and notify_ask_url nobody to ask about them".into());
+        clash("notify_ask", "is set, but notify_ask_url is empty: set it".into());
     }
     for (key, given) in [
         ("notify_ask_url", !url.is_empty()),
@@ -258,77 +263,76 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         ("notify_ask_authorities", config.notify_ask_authorities.is_some()),
     ] {
         if given && !asks {
-            clash(key, "without effect: notify_ask names no channel".into());
+            clash(key, "has no effect: notify_ask names no channel".into());
         }
     }
     let is_http = url.starts_with("http://") || url.starts_with("https://");
     if !(url.is_empty() || is_http && url.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#'))) {
-        clash("notify_ask_url", "is no URL of HTTP or HTTPS, as https://app.example.org/channels".into());
+        clash("notify_ask_url", "is not an HTTP or HTTPS URL such as https://app.example.org/channels".into());
     }
     if !config.i_know && is_readable(url) {
-        let reason = "is neither HTTPS nor loopback: what requests show would cross the network readable; --i-know allows it all the same";
+        let reason = "is neither HTTPS nor loopback: credentials would be readable on the network; \
+                      pass --i-know to allow it";
         clash("notify_ask_url", format!("{url} {reason}"));
     }
     if config.http_forwarded && config.http.is_empty() {
-        clash("http_forwarded", "without effect: http names no address".into());
+        clash("http_forwarded", "has no effect: http names no address".into());
     }
     // Through a proxy, strangers reach an address that they could not reach themselves. Whether a
     // proxy stands before plaintext HTTP cannot be known.
     let (reached, forwarded, perhaps) = (listeners().find(is_public), proxied().next(), config.http.first());
     for (on, key, danger) in [
-        (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
-        (config.open_registration, "open_registration", "anyone could make accounts"),
+        (config.plain_auth, "plain_auth", "passwords would be readable on the network"),
+        (config.open_registration, "open_registration", "anyone could create accounts"),
         (
             matches!(config.registration, Registration::Open | Registration::Approval),
             "registration",
-            "anyone could make accounts",
+            "anyone could create accounts",
         ),
     ] {
         let (strangers, counted) = match (reached, forwarded, perhaps) {
             _ if !on || config.i_know => continue,
             (Some(address), ..) => (format!("{address} is not loopback"), ""),
-            (_, Some(address), _) => (format!("a proxy forwards strangers to {address}"), ""),
+            (_, Some(address), _) => (format!("a proxy may forward strangers to {address}"), ""),
             // Data that a proxy received over TLS is not readable elsewhere.
             (.., Some(address)) if key != "plain_auth" => {
                 let counted = match config.http_forwarded {
                     true => "",
-                    false => ", and http_forwarded with it, so that limits count each client by its own address",
+                    false => ", and set http_forwarded, so that limits apply to each client's own address",
                 };
                 (format!("a proxy may forward strangers to {address} (http)"), counted)
             }
             _ => continue,
         };
-        clash(key, format!("refused: {strangers}, and {danger}; if that is meant, pass --i-know{counted}"));
+        clash(key, format!("refused: {strangers}, and {danger}; to allow it, pass --i-know{counted}"));
     }
     if let (false, Some(address)) = (config.i_know, config.upload_proxied.iter().find(is_public)) {
-        let reason =
-            "which is not loopback: slots and files would cross the network readable; --i-know allows it all the same";
+        let reason = "which is not loopback: slots and files would be readable on the network; \
+                      pass --i-know to allow it";
         clash("upload_proxied", format!("refused on {address}, {reason}"));
     }
     if config.upload.is_empty() && !config.upload_proxied.is_empty() && config.upload_url.is_empty() {
-        clash("upload_url", "missing: with upload_proxied alone, only the proxy's URL leads clients to it".into());
+        clash("upload_url", "missing: with only upload_proxied, clients need the proxy's URL".into());
     }
     if config.upload_bytes_day_max > 0 && config.upload_bytes_day_max < config.upload_file_bytes_max {
-        let reason = "is less than one file of upload_file_bytes_max: raise it, lower that, or give 0 for no limit";
+        let reason = "is less than upload_file_bytes_max: raise it, lower upload_file_bytes_max, \
+                      or set 0 for no limit";
         clash("upload_bytes_day_max", format!("{} bytes {reason}", config.upload_bytes_day_max));
     }
     if config.takes_uploads() {
         let service = config.upload_domain();
         if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
-            clash("upload", format!("{service} is the domain of the upload service, and cannot have accounts"));
+            clash("upload", format!("{service} is the domain of the upload service and cannot have accounts"));
         }
     }
     if config.relays_bytestreams() {
         let service = config.bytestreams_domain();
         if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
-            clash(
-                "bytestreams",
-                format!("{service} is the domain of the proxy of bytestreams, and cannot have accounts"),
-            );
+            clash("bytestreams", format!("{service} is the domain of the bytestreams proxy and cannot have accounts"));
         }
     }
     if matches!(config.bytestreams_user_bytes_per_second_max, 1..SLOWEST_STREAM) {
-        let reason = "is less than one piece a second: give 16KiB or more, or 0 for no limit";
+        let reason = "is less than one buffer per second: set 16KiB or more, or 0 for no limit";
         let given = config.bytestreams_user_bytes_per_second_max;
         clash("bytestreams_user_bytes_per_second_max", format!("{given} bytes {reason}"));
     }
@@ -341,35 +345,36 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         if users || uploads || proxy || nodes {
             let whose = match (users, uploads, proxy) {
                 (true, ..) => "has accounts",
-                (_, true, _) => "is the upload service's",
-                (.., true) => "is the proxy's of bytestreams",
-                _ => "is the publish-subscribe service's",
+                (_, true, _) => "belongs to the upload service",
+                (.., true) => "belongs to the bytestreams proxy",
+                _ => "belongs to the publish-subscribe service",
             };
-            clash("components", format!("{domain} {whose}: a component needs a domain of its own"));
+            clash("components", format!("{domain} {whose}: a component needs its own domain"));
         }
     }
     if let (false, false, Some(address)) =
         (config.i_know, config.components.is_empty(), config.component.iter().find(is_public))
     {
-        let reason = "which is not loopback: what components are sent would cross the network readable; --i-know allows it \
-                      all the same";
+        let reason = "which is not loopback: stanzas of components would be readable on the \
+                      network; pass --i-know to allow it";
         clash("component", format!("refused on {address}, {reason}"));
     }
     if !config.components.is_empty() && config.component.is_empty() {
-        clash(
-            "component",
-            "off, so that none of components could connect: give an address, or name no components".into(),
-        );
+        clash("component", "is off, so components cannot connect: set an address, or leave components empty".into());
     }
     for back_end in &config.external_auth {
         let domain = &back_end.domain;
         if config.domain != *domain && !config.virtual_hosts.iter().any(|host| *host.0 == **domain) {
-            clash("external_auth", format!("{domain} is not served: it has to be domain, or among virtual_hosts"));
+            clash(
+                "external_auth",
+                format!("{domain} is not served: it must be the main domain or one of virtual_hosts"),
+            );
         }
         if let (false, AskedBy::Url(url)) = (config.i_know, &back_end.asked)
             && is_readable(url)
         {
-            let reason = "is neither HTTPS nor loopback: passwords would cross the network readable; --i-know allows it all the same";
+            let reason = "is neither HTTPS nor loopback: passwords would be readable on the \
+                          network; pass --i-know to allow it";
             clash("external_auth", format!("{url} {reason}"));
         }
     }
@@ -379,7 +384,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         ("external_auth_authorities", config.external_auth_authorities.is_some()),
     ] {
         if given && !urls {
-            clash(key, "without effect: external_auth names no URL".into());
+            clash(key, "has no effect: external_auth names no URL".into());
         }
     }
     if !config.external_auth.is_empty() && config.preauth_timeout_seconds <= 2 * config.external_auth_seconds {
@@ -387,8 +392,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash(
             "external_auth_seconds",
             format!(
-                "twice {most} s is not less than preauth_timeout_seconds, {time} s: connections would end before their answer; lower the \
-                 one or raise the other"
+                "twice {most} s must be less than preauth_timeout_seconds, {time} s, or \
+                 connections end before their answer: lower the former or raise the latter"
             ),
         );
     }
@@ -397,34 +402,31 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
             clash(
                 "pubsub",
-                format!("{service} is the domain of the publish-subscribe service, and cannot have accounts"),
+                format!("{service} is the domain of the publish-subscribe service and cannot have accounts"),
             );
         }
     }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
-        clash(
-            "admin_http",
-            format!("refused on {address}, which is not loopback: it needs a token (admin_http_token)"),
-        );
+        clash("admin_http", format!("refused on {address}, which is not loopback: set a token (admin_http_token)"));
     }
     if listeners().next().is_none() {
-        clash("c2s", "no listener is left: c2s and c2s_tls are both off".into());
+        clash("c2s", "no listener is left: c2s and c2s_tls are both off; set one of them".into());
     }
     let mut seen = Vec::new();
     let components = config.component.iter().filter(|_| !config.components.is_empty());
     for address in listeners().chain(components).filter(|address| address.port() != 0) {
         if seen.contains(&address) {
-            clash("c2s", format!("{address} is given twice among the listeners"));
+            clash("c2s", format!("{address} is used by two listeners"));
         }
         seen.push(address);
     }
     match (&config.tls_certificate, &config.tls_key) {
-        (Some(_), None) => clash("tls_key", "missing: tls_certificate is given without its key".into()),
-        (None, Some(_)) => clash("tls_certificate", "missing: tls_key is given without its certificate".into()),
+        (Some(_), None) => clash("tls_key", "missing: tls_certificate needs a key".into()),
+        (None, Some(_)) => clash("tls_certificate", "missing: tls_key needs a certificate".into()),
         _ => {}
     }
     if config.tls_client_authorities.is_none() {
-        let reason = "without effect: tls_client_authorities names no file";
+        let reason = "has no effect: tls_client_authorities is not set";
         if config.tls_client_revoked.is_some() {
             clash("tls_client_revoked", reason.into());
         }
@@ -441,7 +443,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash(
                 key,
                 format!(
-                    "{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes: raise the one or lower the other",
+                    "{value} bytes is less than stanza_bytes_max, {} bytes: raise the former or \
+                     lower the latter",
                     config.stanza_bytes_max
                 ),
             );
@@ -453,15 +456,18 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         let (soft, max) = (config.outbound_bytes_soft, config.outbound_bytes_max);
         clash(
             "outbound_bytes_soft",
-            format!("{soft} bytes must be less than outbound_bytes_max, {max} bytes: lower the one or raise the other"),
+            format!(
+                "{soft} bytes must be less than outbound_bytes_max, {max} bytes: lower the former \
+                 or raise the latter"
+            ),
         );
     }
     if config.reserve_bytes > 0 && config.reserve_bytes < config.commit_group_bytes_max {
         clash(
             "reserve_bytes",
             format!(
-                "{} bytes cannot take one commit of commit_group_bytes_max, {} bytes: raise it or lower that, or give 0 \
-                 for no reserve",
+                "{} bytes is less than commit_group_bytes_max, {} bytes: raise the former, lower \
+                 the latter, or set 0 for no reserve",
                 config.reserve_bytes, config.commit_group_bytes_max
             ),
         );
@@ -478,43 +484,39 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash(
                 key,
                 format!(
-                    "{failures} failures are more than one a millisecond of login_failures_window_seconds, {} seconds: lower \
-                     the one or raise the other",
+                    "{failures} failures is more than one per millisecond of \
+                     login_failures_window_seconds, {} seconds: lower the former or raise the \
+                     latter",
                     config.login_failures_window_seconds.as_secs()
                 ),
             );
         }
     }
     if config.rule().is_some() && config.without.contains(&"register") {
-        let reason = "without effect while register is among those of without: leave one of the two out";
+        let reason = "has no effect while without contains register: remove one of the two";
         clash(if config.open_registration { "open_registration" } else { "registration" }, reason.into());
     }
     if config.registration == Registration::Invite && config.without.contains(&"invite") {
-        let reason = "invite takes invitations, and invite is among those of without: nobody could register";
+        let reason = "is invite, but without contains invite, so nobody could register: remove one \
+                      of the two";
         clash("registration", reason.into());
     }
     if config.open_registration && !matches!(config.registration, Registration::Closed | Registration::Open) {
-        let reason = format!("registration is {}: leave one of the two out", config.registration.word());
+        let reason = format!("conflicts with registration = {}: remove one of the two", config.registration.word());
         clash("open_registration", reason);
     }
     let served = |domain: &str| domain == config.domain || config.virtual_hosts.iter().any(|other| other.0 == domain);
     let of = |jid: &BareJid| jid.0.split_once('@').is_some_and(|(_, domain)| served(domain));
     if let Some(stranger) = config.admins.iter().find(|jid| !of(jid)) {
-        clash(
-            "admins",
-            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
-        );
+        clash("admins", format!("{} is at a domain that is not served: add the domain to virtual_hosts", stranger.0));
     }
     if let Some(stranger) = config.inviters.iter().find(|jid| !of(jid)) {
-        clash(
-            "inviters",
-            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
-        );
+        clash("inviters", format!("{} is at a domain that is not served: add the domain to virtual_hosts", stranger.0));
     }
     if let Some(stranger) = config.busy_accounts.iter().find(|jid| !of(jid)) {
         clash(
             "busy_accounts",
-            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
+            format!("{} is at a domain that is not served: add the domain to virtual_hosts", stranger.0),
         );
     }
     let allowances = [
@@ -523,17 +525,17 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     ];
     for (key, burst, a_second) in allowances {
         if burst < a_second {
-            clash(key, format!("{burst} is less than a second's worth, {a_second}: raise it"));
+            clash(key, format!("{burst} is less than one second's worth, {a_second}: raise it"));
         }
     }
     if !config.admins.is_empty() && config.without.contains(&"adhoc") {
-        clash("admins", "without effect while adhoc is among those of without: leave one of the two out".into());
+        clash("admins", "has no effect while without contains adhoc: remove one of the two".into());
     }
     if config.external_services_secret.is_some() && config.external_services.is_empty() {
-        clash("external_services_secret", "without effect: external_services names no server".into());
+        clash("external_services_secret", "has no effect: external_services names no server".into());
     }
     if config.archive_days > 0 && !config.archive {
-        clash("archive_days", "without effect while archive is false: leave it out, or set archive = true".into());
+        clash("archive_days", "has no effect while archive is false: remove it, or set archive = true".into());
     }
     found
 }

@@ -115,15 +115,16 @@ impl Kind {
             Kind::Count { min, max, unit } => format!("{min} to {max} {unit}"),
             Kind::CountOrAuto { min, max, unit } => format!("auto, or {min} to {max} {unit}"),
             Kind::Bytes { min, max } => {
-                format!("{} to {} (bytes; KiB, MiB, GiB are understood)", show_bytes(min), show_bytes(max))
+                format!("{} to {} (bytes, or with KiB, MiB, GiB)", show_bytes(min), show_bytes(max))
             }
             Kind::Seconds { min, max } => {
-                format!("{} to {} (seconds; s, m, h, d are understood)", show_seconds(min), show_seconds(max))
+                format!("{} to {} (seconds, or with s, m, h, d)", show_seconds(min), show_seconds(max))
             }
             Kind::Choice(words) => words.join(" or "),
             Kind::Words(words) => format!("any of {}, separated by commas; empty for none", words.join(", ")),
-            Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with labels of at most 63 bytes and of at most 253 in \
-                all, without a port".into(),
+            Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with \
+                             labels of at most 63 bytes, at most 253 bytes in total, without a \
+                             port".into(),
             Kind::Domains => "domain names such as example.net,chat.example.org, separated by commas; empty for none".into(),
             Kind::Contacts => "ROLE=URI such as abuse=mailto:abuse@example.org, separated by commas, with abuse, admin, feedback, sales, \
                 security, status or support as ROLE; empty for none".into(),
@@ -131,16 +132,21 @@ impl Kind {
                 commas; empty for none".into(),
             Kind::Jids => "JIDs without a resource such as romeo@example.org, separated by commas; empty for none".into(),
             Kind::Components => "DOMAIN=FILE such as echo.example.org=/etc/throng/echo.secret, separated by commas; empty for none".into(),
-            Kind::BackEnds => "DOMAIN=PROGRAM such as example.org=/usr/local/bin/check-password --ldap, with the whole path, or DOMAIN=URL \
-                such as example.org=https://accounts.example.org/xmpp, separated by commas; empty for none".into(),
+            Kind::BackEnds => "DOMAIN=PROGRAM such as example.org=/usr/local/bin/check-password \
+                               --ldap, with the full path, or DOMAIN=URL such as \
+                               example.org=https://accounts.example.org/xmpp, separated by commas; \
+                               empty for none".into(),
             Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
-            Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
+            Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, containing \
+                                 {token} or {uri}, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
             Kind::PathUrlOrNone => "a URL such as https://xmpp.example.org/http-bind, or empty for none".into(),
             Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
-            Kind::Prefixes => "beginnings of names such as news.,public., separated by commas, any for all, or off".into(),
-            Kind::PushServices => "hosts such as fcm.googleapis.com, or ends of hosts such as .push.apple.com, separated by commas, or off".into(),
+            Kind::Prefixes => "prefixes of names such as news.,public., separated by commas, any \
+                               for all, or off".into(),
+            Kind::PushServices => "hosts such as fcm.googleapis.com, or host suffixes such as \
+                                   .push.apple.com, separated by commas, or off".into(),
             Kind::FieldNames => "names of header fields such as Cookie,Authorization, separated by commas, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
@@ -148,7 +154,8 @@ impl Kind {
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
-                "IP:PORT such as 127.0.0.1:5222 or [::]:5222 (port 0 lets the system choose), or off".into()
+                "IP:PORT such as 127.0.0.1:5222 or [::]:5222 (port 0: chosen by the system), or \
+                 off".into()
             }
         }
     }

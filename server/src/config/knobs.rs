@@ -232,9 +232,7 @@ fn later_problems(problems: Problems, sets: &Sets, end_ms: u64) -> Problems {
     let ending = sets.iter().find(|(_, set)| set.passes.as_ref().is_some_and(|(_, until)| until.mono_ms == end_ms));
     let ending = ending.map_or("a knob", |(key, _)| key);
     let say = |problem| match problem {
-        Problem::Clash { key, reason } => {
-            Problem::Clash { key, reason: format!("once {ending} is put back, {reason}") }
-        }
+        Problem::Clash { key, reason } => Problem::Clash { key, reason: format!("when {ending} is reset, {reason}") },
         other => other,
     };
     Problems(problems.0.into_iter().map(say).collect())
@@ -329,7 +327,8 @@ mod tests {
         );
         assert!(refused("shutdown_grace_seconds", "2h").contains("allowed: 0 to 1h"));
         assert!(
-            refused("shards", "3").starts_with("shards cannot be set at run time: it takes effect at the next start")
+            refused("shards", "3")
+                .starts_with("shards cannot be set at run time; change the configuration and restart")
         );
         assert!(refused("tls_key", "/x").starts_with("tls_key cannot be set at run time"));
         assert!(refused("log_levle", "info").ends_with("did you mean `log_level`?"));
@@ -378,7 +377,10 @@ mod tests {
             [("log_level", "info", "error", None)]
         );
         let said = knobs.reset(Some("outbound_bytes_max"), at(5)).expect_err("the file's is too small").to_string();
-        assert!(said.starts_with("outbound_bytes_max: 70000 bytes cannot take a stanza"), "as at the start: {said}");
+        assert!(
+            said.starts_with("outbound_bytes_max: 70000 bytes is less than stanza_bytes_max"),
+            "as at the start: {said}"
+        );
         assert_eq!(knobs.config().outbound_bytes_max, 3 << 20);
         assert_eq!(told(&knobs.put_back(at(40))), [("outbound_bytes_soft", "2MiB", "64KiB", None)]);
     }

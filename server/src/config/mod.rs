@@ -110,7 +110,7 @@ pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option
     };
     if let (None, Some(given)) = (&named, values.get("data")) {
         let reason =
-            format!("{}: a file found in the data folder cannot move it; name the file by --config", given.source);
+            format!("{}: a file in the data folder cannot change the data folder; pass it with --config", given.source);
         problems.push(Problem::Clash { key: "data", reason });
     }
     let mut given: Vec<source::Given> =
@@ -302,7 +302,7 @@ mod tests {
         let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 4, "{said:?}");
         let has = |text: String| assert!(said.iter().any(|line| line.starts_with(&text)), "{text} in {said:?}");
-        has(format!("{at}:4: there is no option `waiting_message_max`; did you mean `waiting_messages_max`?"));
+        has(format!("{at}:4: unknown option `waiting_message_max`; did you mean `waiting_messages_max`?"));
         has(format!("{at}:5: driver cannot be `array`; allowed: auto or uring or epoll"));
         has(format!("{at}:2: stanza_bytes_max cannot be `5`; allowed: 10000 to 16MiB"));
         has("environment THRONG_SHARDS: shards cannot be `0`; allowed: auto, or 1 to 4096 shards".into());
@@ -367,9 +367,9 @@ mod tests {
             load(&flags(&all), &Environment::new(), None).map(|_| ()).map_err(|problems| problems.to_string())
         };
         assert_eq!(said(&[]), Ok(()));
-        let perhaps = "registration: refused: a proxy may forward strangers to 127.0.0.1:25280 (http), and anyone could make \
-                       accounts; if that is meant, pass --i-know";
-        let counted = ", and http_forwarded with it, so that limits count each client by its own address";
+        let perhaps = "registration: refused: a proxy may forward strangers to 127.0.0.1:25280 \
+                       (http), and anyone could create accounts; to allow it, pass --i-know";
+        let counted = ", and set http_forwarded, so that limits apply to each client's own address";
         assert_eq!(said(&[("http", "127.0.0.1:25280")]), Err(format!("{perhaps}{counted}")));
         assert_eq!(said(&[("http", "127.0.0.1:25280"), ("http_forwarded", "true")]), Err(perhaps.to_owned()));
         let known = [("http", "127.0.0.1:25280"), ("http_forwarded", "true"), ("i_know", "true")];
@@ -508,11 +508,11 @@ mod tests {
             of(&[("notify_ask_url", url)]).unwrap_or_else(|problems| panic!("{problems}"));
         }
         for (url, why) in [
-            ("", "nobody to ask"),
-            ("http://app.example/", "cross the network readable"),
-            ("app.example", "no URL"),
-            ("ftp://localhost/", "no URL"),
-            ("http://localhost:1@app.example/", "no URL"),
+            ("", "notify_ask_url is empty"),
+            ("http://app.example/", "readable on the network"),
+            ("app.example", "not an HTTP or HTTPS URL"),
+            ("ftp://localhost/", "not an HTTP or HTTPS URL"),
+            ("http://localhost:1@app.example/", "not an HTTP or HTTPS URL"),
         ] {
             let said = of(&[("notify_ask_url", url)]).map(|_| ()).unwrap_err();
             assert!(said.contains(why), "{url}: {said}");
@@ -540,7 +540,7 @@ mod tests {
         }
         for (shards, bytes, least) in [("2", "16MiB", "18MiB"), ("32", "256MiB", "273MiB")] {
             let said = of(&[("shards", shards), ("notify_memory_bytes_max", bytes)]).map(|_| ()).unwrap_err();
-            assert!(said.starts_with("notify_memory_bytes_max: has no room") && said.contains(least), "{said}");
+            assert!(said.starts_with("notify_memory_bytes_max: is too small") && said.contains(least), "{said}");
         }
     }
 

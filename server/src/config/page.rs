@@ -42,24 +42,17 @@ fn default(row: &Row) -> String {
 /// The text of docs/reference/configuration.md.
 pub fn reference() -> String {
     let mut page = String::from(
-        "# Configuration\n\n\
-         Generated from the table in `server/src/config/table.rs`; refresh it with\n\
-         `UPDATE_REFERENCE=1 cargo test -p throng reference`.\n\n\
-         Every option can be given as a flag of `throng serve`, as an environment variable and in a TOML file. A flag\n\
-         beats the environment, the environment beats the file, the file beats the default. The file is the one of\n\
-         `--config FILE`, else of `THRONG_CONFIG`, else `throng.toml` in the data folder. `throng config print` shows\n\
-         every value with its source, `throng config check` judges without starting, `throng config explain KEY`\n\
-         shows one of the entries below.\n\n\
-         ```toml\n\
-         # throng.toml\n\
-         domain = \"example.org\"\n\
-         c2s = [\"0.0.0.0:5222\", \"[::]:5222\"]\n\
-         c2s_tls = [\"0.0.0.0:5223\", \"[::]:5223\"]\n\
-         tls_certificate = \"/etc/throng/fullchain.pem\"\n\
-         tls_key = \"/etc/throng/privkey.pem\"\n\
-         archive_days = 90\n\
-         stanza_bytes_max = \"256KiB\"\n\
-         ```\n",
+        "# Configuration\n\nGenerated from the table in `server/src/config/table.rs`; refresh it \
+         with\n`UPDATE_REFERENCE=1 cargo test -p throng reference`.\n\nEvery option can be given \
+         as a flag of `throng serve`, as an environment variable and in a TOML file. A flag\nbeats \
+         the environment, the environment beats the file, the file beats the default. The file is \
+         the one of\n`--config FILE`, else of `THRONG_CONFIG`, else `throng.toml` in the data \
+         folder. `throng config print` shows\nevery value with its source, `throng config check` \
+         checks without starting, `throng config explain KEY`\nshows one of the entries \
+         below.\n\n```toml\n# throng.toml\ndomain = \"example.org\"\nc2s = [\"0.0.0.0:5222\", \
+         \"[::]:5222\"]\nc2s_tls = [\"0.0.0.0:5223\", \"[::]:5223\"]\ntls_certificate = \
+         \"/etc/throng/fullchain.pem\"\ntls_key = \"/etc/throng/privkey.pem\"\narchive_days = \
+         90\nstanza_bytes_max = \"256KiB\"\n```\n",
     );
     for section in SECTIONS {
         let _ = write!(page, "\n## {}\n", section.word());

@@ -45,7 +45,7 @@ pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> FileValues {
 fn read_text(path: &Path) -> Result<String, String> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if length > FILE_BYTES_MAX {
-        return Err(format!("{length} bytes long, at most {FILE_BYTES_MAX} are read"));
+        return Err(format!("{length} bytes long; the limit is {FILE_BYTES_MAX}"));
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
@@ -147,8 +147,8 @@ pub fn strange_variables(environment: &Environment) -> Vec<String> {
         .keys()
         .filter(|name| name.starts_with("THRONG_") && *name != "THRONG_CONFIG" && row(name).is_none())
         .map(|name| match nearest(name).and_then(row) {
-            Some(near) => format!("environment {name} is not an option; did you mean {}?", near.variable()),
-            None => format!("environment {name} is not an option"),
+            Some(near) => format!("environment {name}: unknown option; did you mean {}?", near.variable()),
+            None => format!("environment {name}: unknown option"),
         })
         .collect()
 }

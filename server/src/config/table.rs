@@ -387,8 +387,8 @@ options! {
         "Like c2s_proxied, for connections with TLS from the first byte after the header.",
         "See c2s_proxied.";
     Addresses Main Restart http: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for WebSocket (RFC 7395) and BOSH (XEP-0124) over plain HTTP, behind a proxy that \
-         terminates TLS; may be given several times.",
+        "Address for WebSocket (RFC 7395) and BOSH (XEP-0124) over plain HTTP, behind a TLS proxy; \
+         may be given several times.",
         "Usually 127.0.0.1:5280. Passwords are accepted here without TLS, so it must be loopback \
          unless --i-know is given. See docs/web.md.";
     Addresses Main Restart https: Vec<SocketAddr>, Kind::Listeners, "off",
@@ -902,8 +902,8 @@ options! {
         "Time from connecting within which a client must authenticate.",
         "";
     Streams Detail Reload idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
-        "Time of silence after which a client is pinged; after the same time again its stream ends \
-         with `<connection-timeout/>`; 0 to disable.",
+        "Silence after which a client is pinged; after as long again its stream ends with \
+         `<connection-timeout/>`; 0 to disable.",
         "Any received byte counts: whitespace, a ping (XEP-0199) or its answer is enough.";
     Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
@@ -954,8 +954,8 @@ options! {
 
     // Roster, delivery, waiting messages, archive.
     Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
-        "Sessions that get a message to a bare JID: all, or only the most recently active one of \
-         the highest priority (RFC 6121 8.5.2.1.1).",
+        "Sessions that get a message to a bare JID: all, or the most recently active of the \
+         highest priority (RFC 6121 8.5.2.1.1).",
         "Sessions with negative priority get none in either case.";
     Messages Detail Reload waiting_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
         "Messages that may wait for a user who is offline.",

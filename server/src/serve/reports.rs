@@ -91,7 +91,7 @@ pub(super) fn find(
         all.extend(keys.filter(|key| ids.contains(&key.id)).map(|key| (domain.to_owned(), key)));
     }
     match all.is_empty() {
-        true => Err(Fault::new(FaultKind::NotFound, "there is no such report: `throng report list` shows them")),
+        true => Err(Fault::new(FaultKind::NotFound, "no such report; see `throng report list`")),
         false => Ok(all),
     }
 }

@@ -80,7 +80,7 @@ fn a_server_says_whether_its_folder_is_new_and_what_it_has_found_in_one_that_is_
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let said = started(&data, &out, true);
     assert!(said.contains("\n  new data folder: no accounts, no messages\n"), "{said}");
-    assert!(said.contains("Next: make an account: throng user add romeo"), "{said}");
+    assert!(said.contains("Next: create an account: throng user add romeo"), "{said}");
     let said = started(&data, &out, true);
     assert!(said.contains("\n  opened: no accounts, no archived messages, last written 20"), "{said}");
     assert!(said.contains("Next: make an account") && !said.contains("recovered"), "{said}");
@@ -92,7 +92,10 @@ fn a_server_says_whether_its_folder_is_new_and_what_it_has_found_in_one_that_is_
     assert!(said.contains("Next: point a client at it\n") && !said.contains("user add"), "{said}");
     assert!(!said.contains("recovered") && !said.contains("new data folder"), "{said}");
     let said = started(&data, &out, true);
-    assert!(said.contains("\n  recovered: the process before (serve ") && said.contains("read back"), "{said}");
+    assert!(
+        said.contains("\n  recovered from a crash of the previous process (serve ") && said.contains("replayed"),
+        "{said}"
+    );
     let said = started(&data, &out, true);
     assert!(said.contains("opened: 2 accounts") && !said.contains("recovered"), "{said}");
     if rustix::process::geteuid().is_root() {

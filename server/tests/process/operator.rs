@@ -269,9 +269,9 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
         );
         let file = "shutdown_grace_seconds = 7\nlog_level = \"warn\"\nshards = 2\n";
         std::fs::write(host.data().join("throng.toml"), file).expect("a file");
-        let told = "took effect: log_level\nstays as set at run time: shutdown_grace_seconds\n";
+        let told = "took effect: log_level\nremains as set at run time: shutdown_grace_seconds\n";
         assert_eq!(host.good(&["ctl", "reload"]), told, "shards are a flag");
-        assert_eq!(host.good(&["ctl", "reload"]), "stays as set at run time: shutdown_grace_seconds\n");
+        assert_eq!(host.good(&["ctl", "reload"]), "remains as set at run time: shutdown_grace_seconds\n");
         assert_eq!(host.good(&["ctl", "knob", "reset", "--all"]), "shutdown_grace_seconds: 3s -> 7s\n");
 
         let refused = host.run(&["ctl", "knob", "set", "shards", "2"]);

@@ -146,7 +146,7 @@ fn names_who_sends_too_fast_and_suspends_it(driver: &str) {
     let told = top(&server, &["--once", "--json"]);
     assert!(object(&told)["second"].is_object(), "the server goes on");
     let text = user(&["show", "much"]);
-    assert!(text.contains("standing   suspended\n") && text.contains("sessions   0, and 0 to be resumed"), "{text}");
+    assert!(text.contains("standing   suspended\n") && text.contains("sessions   0, and 0 resumable"), "{text}");
     drop(load);
     assert_eq!(user(&["resume", "much"]), "resumed much@localhost\n");
     server.client("much", "again").ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");

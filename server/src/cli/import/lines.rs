@@ -69,7 +69,7 @@ impl Lines {
         };
         let names = first.fields.as_ref().ok().and_then(known);
         let told = match header {
-            Header::Yes => Some(names.unwrap_or_else(|| "as --header says".to_owned())),
+            Header::Yes => Some(names.unwrap_or_else(|| "as given by --header".to_owned())),
             Header::Guess if first.line == 1 => names,
             Header::Guess | Header::No => None,
         };
@@ -97,7 +97,7 @@ impl Lines {
         }
         if text.last() != Some(&b'\n') && text.len() as u64 > LINE_BYTES_MAX {
             self.ended = !self.skip_line();
-            return Some(Err(format!("a line of over {LINE_BYTES_MAX} bytes")));
+            return Some(Err(format!("the line is longer than {LINE_BYTES_MAX} bytes")));
         }
         let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
         text.truncate(end);
@@ -140,14 +140,17 @@ fn fields(text: &[u8]) -> Result<(String, Secret), String> {
     let text = text.trim_start_matches('\u{feff}');
     let quoted = text.starts_with('"') || text.contains(",\"");
     if quoted && text.matches('"').count() % 2 == 1 {
-        return Err("a quote is not closed; a quote within quotes is written twice".into());
+        return Err("unclosed quote; write a quote within quotes twice".into());
     }
     let mut options = csv::ReaderBuilder::new();
     options.has_headers(false).flexible(true).buffer_capacity(text.len().max(1));
     let mut record = csv::StringRecord::new();
     options.from_reader(text.as_bytes()).read_record(&mut record).map_err(|_| "not CSV".to_owned())?;
     if record.len() != 2 {
-        return Err(format!("{} fields, not localpart,password; quote what holds a comma", record.len()));
+        return Err(format!(
+            "expected localpart,password but found {} fields; quote fields that contain a comma",
+            record.len()
+        ));
     }
     let (user, secret) = (record[0].trim(), &record[1]);
     if user.is_empty() {

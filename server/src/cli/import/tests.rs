@@ -67,7 +67,10 @@ fn a_first_account_is_a_header_only_if_both_of_its_fields_name_columns() {
     }
     assert_eq!(first("\u{feff}jid,password\nb,c\n", Header::Guess).1, "b", "behind a byte order mark");
     assert_eq!(first("a,b\nuser,password\n", Header::Guess).1, "a user", "on the first line only");
-    assert_eq!(first("Konto,Kennwort,Bemerkung\nb,c\n", Header::Yes), (Some("as --header says".into()), "b".into()));
+    assert_eq!(
+        first("Konto,Kennwort,Bemerkung\nb,c\n", Header::Yes),
+        (Some("as given by --header".into()), "b".into())
+    );
     assert_eq!(first("", Header::Yes), (None, String::new()));
 }
 
@@ -80,7 +83,7 @@ fn running_the_same_file_again_skips_refuses_or_updates() {
     assert_eq!(run(Existing::Skip).skipped, 2);
     assert_eq!(run(Existing::Update).updated, 2);
     let refused = run(Existing::Refuse);
-    assert_eq!(reasons(&refused), [(1, "the user is there already"), (2, "the user is there already")]);
+    assert_eq!(reasons(&refused), [(1, "the account already exists"), (2, "the account already exists")]);
 }
 
 #[test]
@@ -88,7 +91,10 @@ fn a_bad_line_is_named_and_ends_the_import_before_what_follows_it() {
     let memory = Memory::default();
     let text = keyed("a") + "b\n" + &keyed("c");
     let (summary, _) = import_text(&memory, text, plan(Existing::Skip, false));
-    assert_eq!(reasons(&summary), [(2, "1 fields, not localpart,password; quote what holds a comma")]);
+    assert_eq!(
+        reasons(&summary),
+        [(2, "expected localpart,password but found 1 fields; quote fields that contain a comma")]
+    );
     assert_eq!((summary.added, memory.count()), (1, 1));
 }
 
@@ -151,7 +157,7 @@ fn a_quote_that_is_never_closed_and_an_endless_line_cost_one_line_each() {
     let (summary, _) = import_text(&memory, text, plan(Existing::Skip, true));
     assert_eq!((summary.added, summary.failed), (3, 2));
     let expected =
-        [(2, "a quote is not closed; a quote within quotes is written twice"), (3, "a line of over 16384 bytes")];
+        [(2, "unclosed quote; write a quote within quotes twice"), (3, "the line is longer than 16384 bytes")];
     assert_eq!(reasons(&summary), expected);
     let salt = *memory.keys("c").credentials(0).anchor().salt().first_chunk::<16>().expect("16 bytes");
     assert_eq!(Ok(memory.keys("c")), ScramKeys::derive(&Secret::new("say \"hi\""), 4_096, &salt));

@@ -42,7 +42,7 @@ pub(super) fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Res
     let seconds = seconds(matches);
     wait(client, Plan::Counters { seconds }, seconds, io)?;
     let Told::Counted(counted) = ask(client, profile::Ask::Found { from: 0 })? else {
-        return Err(Failure::failed("an answer of another sort"));
+        return Err(Failure::failed("unexpected answer"));
     };
     if io.json {
         io.say_json(&json!({
@@ -55,7 +55,7 @@ pub(super) fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Res
         io.tell(format!("not counted: {}: {why}", events.join(", ")));
     }
     if !counted.with_kernel {
-        io.tell("what the kernel does for a thread is not counted: that takes CAP_PERFMON, or kernel.perf_event_paranoid of 1 or less");
+        io.tell("kernel mode is not counted: it requires CAP_PERFMON, or kernel.perf_event_paranoid of 1 or less");
     }
     Ok(())
 }

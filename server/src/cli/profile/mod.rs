@@ -139,7 +139,7 @@ fn seconds(matches: &ArgMatches) -> u64 {
 fn ask(client: &mut Client, asked: profile::Ask) -> Result<Told, Failure> {
     match client.ask(Ask::Profile(asked), drop).map_err(ask_failure)? {
         Done::Profile(told) => Ok(told),
-        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        other => Err(Failure::failed(format!("unexpected answer: {other:?}"))),
     }
 }
 
@@ -150,7 +150,7 @@ fn wait(client: &mut Client, plan: Plan, seconds: u64, io: &mut Io) -> Result<Pr
     loop {
         std::thread::sleep(ASK_EVERY);
         let Told::Progress(progress) = ask(client, profile::Ask::Progress {})? else {
-            return Err(Failure::failed("an answer of another sort"));
+            return Err(Failure::failed("unexpected answer"));
         };
         let now = progress.elapsed_ms / 1_000;
         // A terminal shows every second, a log every tenth.

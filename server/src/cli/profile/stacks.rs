@@ -52,9 +52,9 @@ pub(super) fn cpu(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Res
     let telling = Telling {
         what: "CPU time by thread",
         unit: "samples",
-        how: format!("{seconds} s, {hz} samples a second of CPU time"),
+        how: format!("{seconds} s, {hz} samples per second of CPU time"),
         nothing: "no thread used enough CPU time for a sample: the server is idle",
-        lost: "take fewer a second with --hz",
+        lost: "lower --hz",
         facts: json!({"seconds": seconds, "hz": hz}),
     };
     profile(client, matches, io, Plan::Cpu { seconds, hz }, telling, |_| {})
@@ -68,8 +68,8 @@ pub(super) fn alloc(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> R
         what: if kept { "memory kept, by thread" } else { "memory allocated, by thread" },
         unit: "bytes",
         how: format!("{seconds} s, a sample every {}", BinaryBytes(step)),
-        nothing: "nothing that was seen was allocated: the server is idle, or --step-bytes is too large",
-        lost: "take fewer with --step-bytes",
+        nothing: "no allocation was sampled: the server is idle, or --step-bytes is too large",
+        lost: "raise --step-bytes",
         facts: json!({"seconds": seconds, "step_bytes": step}),
     };
     profile(client, matches, io, Plan::Alloc { seconds, step }, telling, |profile| {
@@ -93,7 +93,7 @@ fn profile(
     shape: impl FnOnce(&mut Profile),
 ) -> Result<(), Failure> {
     let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
-        return Err(Failure::failed("an answer of another sort"));
+        return Err(Failure::failed("unexpected answer"));
     };
     let out: &PathBuf = matches.get_one("out").expect("it has a default");
     // Fail now rather than after the time has passed.
@@ -104,7 +104,8 @@ fn profile(
     let mut symbols = Symbols::new(status.pid, code);
     if !symbols.knows_program() {
         io.tell(
-            "the server's program cannot be read, so its functions have numbers: run this as the server's user or root",
+            "cannot read the server's executable, so functions are shown as addresses; run this as \
+             the server's user or as root",
         );
     }
     let stacks = stacks.into_iter().map(|stack| name(stack, &mut symbols)).collect();
@@ -112,7 +113,10 @@ fn profile(
     shape(&mut profile);
     let Profile { progress, stacks } = profile;
     if progress.dropped > 0 {
-        io.tell(format!("{} samples more were lost for want of room: {}", progress.dropped, telling.lost));
+        io.tell(format!(
+            "{} further samples were lost because the buffer was full: {}",
+            progress.dropped, telling.lost
+        ));
     }
     if io.json {
         let mut said = telling.facts;
@@ -149,7 +153,7 @@ fn fetch(client: &mut Client) -> Result<(Vec<Code>, Vec<Stack>), Failure> {
     let (mut code, mut stacks, mut from) = (Vec::new(), Vec::new(), 0);
     loop {
         let Told::Stacks(page) = ask(client, profile::Ask::Found { from })? else {
-            return Err(Failure::failed("an answer of another sort"));
+            return Err(Failure::failed("unexpected answer"));
         };
         code.extend(page.code);
         stacks.extend(page.stacks);

@@ -45,12 +45,12 @@ pub(super) fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Res
     let seconds = seconds(matches);
     let only = matches.get_one::<String>("only").cloned().unwrap_or_default();
     if only.len() > PATTERN_BYTES_MAX {
-        let text = format!("--only takes {PATTERN_BYTES_MAX} bytes at the most");
+        let text = format!("--only accepts at most {PATTERN_BYTES_MAX} bytes");
         return Err(Failure::new(crate::cli::Exit::Usage, text));
     }
     wait(client, Plan::Wait { seconds, only }, seconds, io)?;
     let Told::Waits(page) = ask(client, profile::Ask::Found { from: 0 })? else {
-        return Err(Failure::failed("an answer of another sort"));
+        return Err(Failure::failed("unexpected answer"));
     };
     match io.json {
         true => io.say_json(&to_json(&page)),
@@ -73,7 +73,7 @@ fn table(page: &WaitPage, io: &mut Io) {
     ));
     page.rows.iter().for_each(|row| io.say(line(row)));
     if page.left_out > 0 {
-        io.tell(format!("{} rows more had no room; take fewer by --only", page.left_out));
+        io.tell(format!("{} further rows did not fit; narrow the selection with --only", page.left_out));
     }
 }
 

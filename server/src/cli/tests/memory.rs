@@ -90,7 +90,7 @@ impl Accounts for Memory {
     fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
         self.note(format!("suspend {user} {suspended}"));
         match user {
-            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "there is no ghost@localhost")),
+            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "no such account: ghost@localhost")),
             _ => Ok(2),
         }
     }

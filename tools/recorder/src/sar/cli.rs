@@ -56,8 +56,7 @@ Examples:
       the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5290:127.0.0.1:5290 HOST), \
 for there is no TLS
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 some of the recording could not be \
-read, which was told.";
+Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 part of the recording could not be read, which was told.";
 
 const RECORD: &str = "\
 Writes files that never take more than --bytes-max in all; the oldest go, and before that, up to a day, those of many threads, \
