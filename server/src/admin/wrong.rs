@@ -148,8 +148,8 @@ impl Status {
         if self.log_lines_lost > 0 {
             let (lost, lines) = (self.log_lines_lost, if self.log_lines_lost == 1 { "line" } else { "lines" });
             let text = format!(
-                "has lost {lost} {lines} since the start: they came faster than they were read, or could not be written; \
-                 look at what reads standard error"
+                "has lost {lost} {lines} since start: they were written faster than they were \
+                 read, or could not be written; check the reader of standard error"
             );
             found(Ready::Warns, Warn, "log", text, format!("{lost} {lines} of the log were lost"));
         }

@@ -13,11 +13,14 @@ pub fn command() -> clap::Command {
 }
 
 const AFTER: &str = "\
-Each of the users writes to each other one, who acknowledges with a message. The server runs within this process with
-all its threads, and its users are in memory: what is measured is the shards, the letters between them, and the store
-with --archive. More shards than cores show what sharing a core costs.
+Each user sends a message to every other user, who acknowledges it with a message. The server \
+runs within this process with
+all its threads, and its users are in memory. It measures the shards, the letters between them, \
+and the store
+with --archive. More shards than cores show the cost of sharing a core.
 
-  throng bench chatty                       1,000 users, each waits for an acknowledgement before it goes on
+  throng bench chatty                       1,000 users, each waits for an acknowledgement before \
+the next message
   throng bench bigbang --shards 1,2         all at once
   throng bench bigbang --archive --json     as data; archived and durable on both sides";
 

@@ -13,31 +13,33 @@ use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
 
 const HELP: &str = "\
-An invitation is an address (xmpp:...) that whoever is invited opens with a client, or reads from a code. Who opens it registers an \
-account, where registration is invite, open or approval; with --contact both become contacts of each other as well.
+An invitation is an address (xmpp:...) that the invited person opens with a client or scans as a \
+QR code. It lets them register an account if registration is invite, open or approval. With \
+--contact, both users also become contacts of each other.
 
-It is for one person and for invitation_seconds (7 days), unless --uses and --expires say otherwise. The address is shown once: \
-the server keeps a digest of it. Users invite by their clients; what they may is said by user_invitations and inviters.
+It is valid once and for invitation_seconds (7 days), unless --uses and --expires are given. The \
+address is shown only once: the server stores a digest of it. Users can invite from their \
+clients, as far as user_invitations and inviters allow.
 
-Works with the server stopped (on the data folder) and running (through its control socket).
+Works whether the server is stopped (on the data folder) or running (through its control socket).
 
 Examples:
   throng invite                                any name, at the main domain
-  throng invite --user juliet                  juliet@..., a name that is kept for her until then
-  throng invite --contact romeo                who comes by it becomes a contact of romeo's
+  throng invite --user juliet                  juliet@..., a name that is reserved until then
+  throng invite --contact romeo                the new user becomes a contact of romeo
   throng invite --uses 200 --expires 30d       for a class
   throng invite --json | jq -r .uri | qrencode -t UTF8
   throng invite list
   throng invite revoke 3f0a91c2";
 
 const LIST: &str = "\
-ID       by which it is revoked; as many digits as tell it from others will do
-STATE    open; used: as often as it may be; revoked; over: its time
-LEFT     how often it can be used, of how often it could
-ENDS     until its time is over
-FOR      the name that it is for; contact: it makes contacts and no account
-BY       who invites; - is the operator
-JOINED   who came by it, the first of them";
+ID       for revoke; a unique beginning is enough
+STATE    open; used: no uses left; revoked; over: expired
+LEFT     remaining uses, of all uses
+ENDS     time until it expires
+FOR      the name that it is for; contact: for a contact, without an account
+BY       the inviting user; - for the operator
+JOINED   the first user who used it";
 
 /// The command, with the options of the data folder that `rows` adds.
 pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
@@ -48,14 +50,14 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
         .about("Invite people to the server")
         .after_help(HELP)
         .args_conflicts_with_subcommands(true)
-        .arg(value("user", "NAME", "Only for this account: localpart, or localpart@domain; it must not be there yet"))
-        .arg(value("contact", "JID", "Who comes by it and this user become contacts"))
+        .arg(value("user", "NAME", "Only for this account: localpart, or localpart@domain; it must not exist"))
+        .arg(value("contact", "JID", "Make the invited user and this user contacts"))
         .arg(
-            value("at", "DOMAIN", "The domain of the account, if it is not the main one")
+            value("at", "DOMAIN", "Domain of the account [default: the main domain]")
                 .conflicts_with_all(["user", "contact"]),
         )
         .arg(
-            value("expires", "TIME", "How long it is good: 12h, 7d; up to 366 days [default: invitation_seconds]")
+            value("expires", "TIME", "Time until it expires: 12h, 7d; up to 366 days [default: invitation_seconds]")
                 .value_parser(life),
         )
         .arg(
@@ -63,14 +65,14 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
                 .value_parser(value_parser!(u32).range(1..=i64::from(INVITATION_USES_MAX)))
                 .conflicts_with("user"),
         )
+        .subcommand(rows(Command::new("list")).about("List invitations, one per line").after_help(LIST).arg(
+            Arg::new("all").long("all").action(ArgAction::SetTrue).help("Include invitations that are no longer valid"),
+        ))
         .subcommand(
-            rows(Command::new("list")).about("List invitations, one a line").after_help(LIST).arg(
-                Arg::new("all").long("all").action(ArgAction::SetTrue).help("Also those that let nobody in any more"),
+            rows(Command::new("revoke")).about("Revoke an invitation").arg(
+                Arg::new("id").value_name("ID").required(true).help("ID or its beginning, from `throng invite list`"),
             ),
         )
-        .subcommand(rows(Command::new("revoke")).about("Let an invitation let nobody in any more").arg(
-            Arg::new("id").value_name("ID").required(true).help("Its id, or the beginning of it: `throng invite list`"),
-        ))
 }
 
 fn life(text: &str) -> Result<u64, String> {

@@ -16,29 +16,30 @@ Examples:
   throng ctl limits list
   throng ctl limits release 192.0.2.7
   throng ctl limits release romeo@localhost
-  throng ctl knob set registrations_hourly_max 1000     a raised limit lets go as well";
+  throng ctl knob set registrations_hourly_max 1000     raising a limit also releases";
 
 const LIST: &str = "\
 LIMIT    address-logins, pair-logins, account-logins, password-changes, registrations:
-         counted over time, and let go at UNTIL.
-         The others hold while something is full; they are listed for ten minutes after the last refusal.
+         counted over time, and released at UNTIL.
+         The others apply while something is full; they are listed for ten minutes after the last \
+refusal.
 WHO      an address (IPv6: its /64), a JID, or an address and the account that it tried
 SINCE    the first refusal
 REFUSED  how often since
 
-docs/limits.md describes each limit, and what it says to those who are refused.";
+docs/limits.md describes each limit, and the error that a refused client gets.";
 
 /// The command.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
     Command::new("limits")
-        .about("Who is held by which limit, and letting go")
+        .about("Show who is limited, and release them")
         .after_help(LIMITS)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(rows(Command::new("list")).about("List who is held, since when and until when").after_help(LIST))
+        .subcommand(rows(Command::new("list")).about("List who is limited, since when and until when").after_help(LIST))
         .subcommand(
             rows(Command::new("release"))
-                .about("Let go of those held by failed logins or registrations")
+                .about("Release addresses or accounts limited by failed logins or registrations")
                 .arg(
                     Arg::new("who")
                         .value_name("WHO")
@@ -49,13 +50,13 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                         .long("address")
                         .value_name("IP")
                         .value_parser(value_parser!(IpAddr))
-                        .help("This address (IPv6: its /64), with what it did to accounts"),
+                        .help("This address (IPv6: its /64), and its attempts at accounts"),
                 )
                 .arg(
                     Arg::new("account")
                         .long("account")
                         .value_name("JID")
-                        .help("This account, with what addresses did to it: localpart or bare JID"),
+                        .help("This account, and attempts at it from all addresses: localpart or bare JID"),
                 )
                 .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Everybody"))
                 .group(clap::ArgGroup::new("whom").args(["who", "address", "account", "all"]).required(true)),

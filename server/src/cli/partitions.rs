@@ -12,14 +12,15 @@ use crate::config::Loaded;
 use crate::disk::FolderLock;
 
 const PARTITIONS_HELP: &str = "\
-A bare JID hashes to one of 4,096 partitions, and a partition is owned by one shard. Rows are stored by partition, so that one can be \
-exported without reading the others. Partitions without rows are left out.
+A bare JID hashes to one of 4,096 partitions, and each partition is owned by one shard. Rows are \
+stored by partition, so one can be exported without reading the others. Empty partitions are not \
+listed.
 
 PARTITION  its number
-SHARD      that owned it when the store was last served; - if it never was
+SHARD      that owned it when the server last ran; - if it never ran
 USERS      accounts
 ROWS       of all tables: accounts, rosters, archives, waiting messages, private data
-BYTES      of their keys and values; tables on disk have more, and less once they are merged
+BYTES      of their keys and values; tables on disk take more, and less after compaction
 
 Examples:
   throng store partitions
@@ -27,23 +28,24 @@ Examples:
   throng store partitions --partition 2022        that of romeo@localhost";
 
 const EXPORT_HELP: &str = "\
-Writes all rows of these partitions to one file, each partition as of one moment. The server must be stopped; to export from one that \
-runs, make a backup and take that.
+Writes all rows of these partitions to one file, as a consistent snapshot of each partition. The \
+server must be stopped; to export from a running one, make a backup and export from that.
 
 Examples:
   throng store export --partition 17 part17.export
   throng store export --partition 0-2047 --partition 4000 half.export
-  throng store backup /backups/now && throng store export --data /backups/now --partition 17 part17.export";
+  throng store backup /backups/now && throng store export --data /backups/now --partition 17 \
+part17.export";
 
 const IMPORT_HELP: &str = "\
-Reads the file to its end first and changes nothing if it is damaged, of another domain, or has a partition of which the store has rows. \
-A store is made if there is none. An import that was interrupted is made again, or abandoned; the store is not opened for anything else \
-until then.
+Reads the whole file first, and changes nothing if it is damaged, belongs to another domain, or \
+contains a partition that has rows in the store. Creates a store if there is none. An interrupted \
+import must be repeated or abandoned before the store can be used for anything else.
 
 Examples:
   throng store import part17.export
-  throng store import part17.export --replace     the store's own rows of its partitions go first
-  throng store import --abandon                   drop what an interrupted import has left";
+  throng store import part17.export --replace     deletes existing rows of its partitions first
+  throng store import --abandon                   delete the rows of an interrupted import";
 
 /// The commands, with the options of the data folder that `rows` adds.
 pub(super) fn commands(rows: &dyn Fn(Command) -> Command) -> [Command; 3] {
@@ -53,26 +55,26 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command) -> [Command; 3] {
             .value_name("N[-M]")
             .action(ArgAction::Append)
             .value_parser(numbers)
-            .help("Its number, or the first and the last of some; may be repeated")
+            .help("Number, or a range such as 16-31; may be repeated")
     };
     let file = |help: &'static str| Arg::new("file").value_name("FILE").value_parser(value_parser!(PathBuf)).help(help);
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     [
         rows(Command::new("partitions"))
-            .about("Count users, rows and bytes of each partition; the server must be stopped")
+            .about("Count the users, rows and bytes of each partition; the server must be stopped")
             .after_help(PARTITIONS_HELP)
             .arg(which()),
         rows(Command::new("export"))
             .about("Write the rows of partitions to a file; the server must be stopped")
             .after_help(EXPORT_HELP)
             .arg(which().required(true))
-            .arg(file("File to make; must not be there").required(true)),
+            .arg(file("File to create; must not exist").required(true)),
         rows(Command::new("import"))
-            .about("Take the partitions of an export into the data folder; the server must be stopped")
+            .about("Import the partitions of an export into the data folder; the server must be stopped")
             .after_help(IMPORT_HELP)
-            .arg(file("File of an export").required_unless_present("abandon"))
-            .arg(flag("replace", "Remove rows that the store has in these partitions").conflicts_with("abandon"))
-            .arg(flag("abandon", "Remove what an interrupted import has left").conflicts_with("file")),
+            .arg(file("Export file").required_unless_present("abandon"))
+            .arg(flag("replace", "Delete existing rows of these partitions first").conflicts_with("abandon"))
+            .arg(flag("abandon", "Delete the rows of an interrupted import").conflicts_with("file")),
     ]
 }
 

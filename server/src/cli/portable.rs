@@ -15,34 +15,42 @@ use crate::disk::FolderLock;
 use crate::portable::{Existing, Layout, Summary};
 
 const EXPORT: &str = "\
-Writes accounts with rosters, waiting messages, private data, vCards, blocked addresses, nodes and archives in the portable format \
-(XEP-0227). The server must be stopped; to export from one that runs, make a backup, restore it into another folder, and export from \
-that.
+Writes accounts with rosters, waiting messages, private data, vCards, blocked addresses, nodes \
+and archives in the portable format (XEP-0227). The server must be stopped; to export from a \
+running one, make a backup, restore it into another folder, and export from that.
 
-The files have the keys of passwords and all messages. They are made with mode 0600, and should stay so.
+The files contain password keys and all messages. They are created with mode 0600; keep it.
 
-LAYOUT   file: one file; folder: main.xml, which includes a file for each host and each user; ejabberd: main.xml, which includes a \
-whole file for each host, with SCRAM keys in base64 twice, which is how ejabberd reads them; prosody: a whole file for each user, named \
-by the JID, which is what Prosody's storage `xep0227` reads. When not given it is `file` for a name that ends with .xml, and `folder` \
+LAYOUT   file: one file; folder: main.xml, which includes a file for each host and each user; \
+ejabberd: main.xml, which includes a \
+whole file for each host, with SCRAM keys in base64 twice, which is how ejabberd reads them; \
+prosody: a whole file for each user, named \
+by the JID, which is what Prosody's storage `xep0227` reads. When not given it is `file` for a \
+name that ends with .xml, and `folder` \
 otherwise.
 
 Examples:
   throng export everything.xml
   throng export --layout ejabberd /srv/ejabberd-import
   throng export --only example.org --layout prosody /srv/prosody-import
-  throng store backup /backups/now && throng store restore /backups/now --data ./copy && throng export --data ./copy out.xml";
+  throng store backup /backups/now && throng store restore /backups/now --data ./copy && throng \
+export --data ./copy out.xml";
 
 const IMPORT: &str = "\
-Takes accounts with all that they have from files in the portable format (XEP-0227), as ejabberd (`ejabberdctl export_piefxis DIR`), \
-Prosody (`prosody-migrator` to the storage `xep0227`) and `throng export` write them. Of a folder, all files *.xml are read that begin \
-with <server-data/>. The server must be stopped. A store is made if there is none; then --domain says of which main domain. Other hosts \
-in the files are taken if --virtual-hosts (or the configuration) names them.
+Imports accounts with all their data from files in the portable format (XEP-0227), as ejabberd \
+(`ejabberdctl export_piefxis DIR`), \
+Prosody (`prosody-migrator` to the storage `xep0227`) and `throng export` write them. In a \
+folder, all files *.xml that begin with <server-data/> are read. The server must be stopped. A \
+store is created if there is none; --domain then sets its main domain. Other hosts in the files \
+are imported if --virtual-hosts (or the configuration) names them.
 
-An account is taken as a whole or not at all. What was taken stays when the import fails or is cut off, and the same import goes on \
-after it: accounts that are there are left as they are, unless --existing says otherwise. What cannot be taken is told, with file and \
-line of the first time.
+An account is imported as a whole or not at all. If the import fails or is interrupted, imported \
+accounts remain, and repeating the import continues: existing accounts are left unchanged unless \
+--existing is given. Data that cannot be imported is reported, with the file and line of its \
+first occurrence.
 
-Passwords in clear become SCRAM keys, which takes the time: as with `throng user import`.
+Plain-text passwords are hashed into SCRAM keys, which takes most of the time, as with `throng \
+user import`.
 
 Examples:
   throng import --dry-run /srv/ejabberd-export
@@ -60,11 +68,11 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
     };
     [
         rows(Command::new("export"))
-            .about("Write accounts with all they have, for other servers (XEP-0227); the server must be stopped")
+            .about("Export accounts with all their data, for other servers (XEP-0227); the server must be stopped")
             .after_help(EXPORT)
-            .arg(place("to", "TO", "File or folder to make; must not be there, a folder may be empty"))
+            .arg(place("to", "TO", "File or folder to create; must not exist, except as an empty folder"))
             .arg(
-                value("layout", "LAYOUT", "What the files look like: file, folder, ejabberd or prosody")
+                value("layout", "LAYOUT", "Layout of the files: file, folder, ejabberd or prosody")
                     .value_parser(["file", "folder", "ejabberd", "prosody"]),
             )
             .arg(
@@ -72,17 +80,17 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
                     .action(ArgAction::Append)
                     .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is not a domain"))),
             )
-            .arg(flag("no-archive", "Leave out archives")),
+            .arg(flag("no-archive", "Do not export archives")),
         hashing(Command::new("import"))
-            .about("Take accounts with all they have from other servers (XEP-0227); the server must be stopped")
+            .about("Import accounts with all their data from other servers (XEP-0227); the server must be stopped")
             .after_help(IMPORT)
-            .arg(place("from", "FROM", "File, or folder with files"))
+            .arg(place("from", "FROM", "File, or folder of files"))
             .arg(
-                value("existing", "WORD", "What to do with accounts that are there: error, skip or replace")
+                value("existing", "WORD", "How to treat existing accounts: error, skip or replace")
                     .value_parser(["error", "skip", "replace"])
                     .default_value("skip"),
             )
-            .arg(flag("dry-run", "Read all of it and tell what would be taken; write nothing"))
+            .arg(flag("dry-run", "Read everything and report what would be imported, without writing"))
             .arg(
                 value("threads", "N", "Threads that hash passwords; all cores when not given")
                     .value_parser(value_parser!(u16).range(1..=1024)),

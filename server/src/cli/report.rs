@@ -11,45 +11,51 @@ use crate::admin::{REPORTS_DISMISSED_MAX, ROWS_PER_PAGE_MAX, ReportRow};
 use crate::config::Loaded;
 
 const HELP: &str = "\
-Users report whom they block for spam or abuse (XEP-0377). A report is kept for reports_seconds (90 days); of a domain reports_max \
-(1,000) are kept, and 20 a day of one user. Administrators (admins) are told of new ones every ten minutes at most, and have the same \
-by the commands of their clients.
+Users can report addresses that they block for spam or abuse (XEP-0377). A report is kept for \
+reports_seconds (90 days), with at most reports_max (1,000) per domain and 20 per user and day. \
+Administrators (admins) are notified of new reports at most every ten minutes, and have the same \
+commands in their clients.
 
-Works with the server stopped (on the data folder) and running (through its control socket).
+Works whether the server is stopped (on the data folder) or running (through its control socket).
 
 Examples:
   throng report list
   throng report list --of spammer@example.net --json
   throng report dismiss 3f0a91c2
-  throng report dismiss --by juliet            all that she has reported";
+  throng report dismiss --by juliet            all reports by juliet";
 
 const LIST: &str = "\
-ID      by which it is dismissed; as many digits as tell it from others will do
-AGE     since it came
-BY      who has reported
+ID      for dismiss; a unique beginning is enough
+AGE     since it was received
+BY      the reporting user
 REASON  spam, abuse or other; --json has it in full
-OF      who is reported
-TEXT    what the user says to it; --json has the stanza-ids of messages, too";
+OF      the reported address
+TEXT    the user's comment; --json also has the stanza-ids of messages";
 
 /// The command, with the options of the data folder that `rows` adds.
 pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
     let chosen = |command: Command| {
         command
-            .arg(Arg::new("of").long("of").value_name("JID").help("Of whom: an account, an address, or a domain"))
-            .arg(Arg::new("by").long("by").value_name("USER").help("By whom: localpart, or localpart@domain"))
+            .arg(
+                Arg::new("of")
+                    .long("of")
+                    .value_name("JID")
+                    .help("Reported address: an account, an address, or a domain"),
+            )
+            .arg(Arg::new("by").long("by").value_name("USER").help("Reporting user: localpart, or localpart@domain"))
     };
     Command::new("report")
-        .about("List and dismiss what users have reported for spam and abuse")
+        .about("List and dismiss reports of spam and abuse")
         .after_help(HELP)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
-            chosen(rows(Command::new("list"))).about("List reports, the latest first, one a line").after_help(LIST),
+            chosen(rows(Command::new("list"))).about("List reports, the latest first, one per line").after_help(LIST),
         )
         .subcommand(
             chosen(rows(Command::new("dismiss")))
-                .about("Let reports go")
-                .arg(Arg::new("id").value_name("ID").num_args(1..).help("Their ids, or the beginnings of them"))
+                .about("Dismiss reports")
+                .arg(Arg::new("id").value_name("ID").num_args(1..).help("IDs, or their beginnings"))
                 .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("All"))
                 .group(clap::ArgGroup::new("whole").args(["id", "all"]))
                 .group(clap::ArgGroup::new("some").args(["of", "by"]).multiple(true).conflicts_with("whole"))

@@ -191,11 +191,11 @@ serves       example.org, by epoll on 1 shard
 listens on   127.0.0.1:5223 (TLS)
 listens on   127.0.0.1:5443 (HTTPS)
 admin HTTP   127.0.0.1:5290
-connections  3 of at most 19900: 2 with a session, 1 without
+connections  3 of 19900: 2 with a session, 1 without
 sessions     2 connected, 1 resumable
-logins       7 since the start, 0 failed
-messages     0 in, 0 out, 0 stored for later, 0 refused since the start
-traffic      3.0 MiB in, 0 B out since the start
+logins       7 since start, 0 failed
+messages     0 in, 0 out, 0 stored for later, 0 refused since start
+traffic      3.0 MiB in, 0 B out since start
 memory       28.0 MiB resident: 20.0 MiB program and files, 4.0 MiB data and buffers, 4.0 MiB other";
         assert_eq!(told, wanted);
     }
@@ -206,7 +206,7 @@ memory       28.0 MiB resident: 20.0 MiB program and files, 4.0 MiB data and buf
         let short = told(&status, false);
         let last: Vec<&str> = short.lines().skip(11).collect();
         assert!(last[0].starts_with("WRONG        disk is full: new messages are refused"), "{short}");
-        assert!(last[1].starts_with("warning      log has lost 1 line since the start"), "{short}");
+        assert!(last[1].starts_with("warning      log has lost 1 line since start"), "{short}");
         assert_eq!(last.len(), 2, "{short}");
         let all = told(&status, true);
         assert!(all.starts_with(&short));

@@ -19,18 +19,21 @@ use crate::top::terminal;
 use crate::top::view::View;
 
 const AFTER: &str = "\
-Shards, queues with a backlog, the busiest sessions, and what is wrong, second by second. Keys: ? explains all, 1-4 and Tab choose \
-what fills the screen, s orders sessions, p pauses, Ctrl-Z suspends, q quits. 80x24 is enough.
+Shards, queues with a backlog, the busiest sessions, and problems, second by second. Keys: ? for \
+help, 1-5 and Tab select a view, s sorts sessions, p pauses, Ctrl-Z suspends, q quits. 80x24 is \
+enough.
 
-The server of the data folder is asked by its operator's HTTP (admin_http), whose address its control socket tells; another one is \
-named by --from. Sessions are counted only while somebody looks. Rooms are not served yet, so there is no list of busy rooms.
+The data comes from the operator's HTTP (admin_http) of the server of the data folder, found \
+through its control socket; --from names another server. Sessions are counted only while someone \
+is watching. Rooms are not served yet, so there is no list of busy rooms.
 
 Examples:
   throng top                                       the server of the usual data folder
   throng top --from http://10.0.0.5:5290 --token-file token       a copy of its http.token
   ssh -L 5290:127.0.0.1:5290 HOST, and then: throng top --from http://127.0.0.1:5290
   throng top --once                                one screen as text
-  throng top --json | jq .second.shards            an object a second, for scripts (--once: one)";
+  throng top --json | jq .second.shards            one object per second, for scripts (--once: \
+one only)";
 
 /// The command; `rows` adds the flags that locate the server.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
@@ -47,12 +50,12 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("The token that it asks for; that of the data folder when --from is not given"),
+                .help("File with the access token; without --from, the token of the data folder"),
         )
-        .arg(flag("once", "One screen as text, when all of it is known"))
-        .arg(flag("no-color", "No colours; NO_COLOR does the same"))
-        .arg(size("width", "Columns of --once; the terminal's or 80 when not given"))
-        .arg(size("height", "Lines of --once; the terminal's or 40 when not given"))
+        .arg(flag("once", "Print one screen as text, once all of it is known"))
+        .arg(flag("no-color", "No colours; also set by NO_COLOR"))
+        .arg(size("width", "Columns for --once [default: the terminal's, or 80]"))
+        .arg(size("height", "Lines for --once [default: the terminal's, or 40]"))
 }
 
 /// Runs `throng top`.

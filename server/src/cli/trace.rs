@@ -17,19 +17,24 @@ use crate::admin::trace::{self, Page, Record, SECONDS_MAX, Told};
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 const AFTER: &str = "\
-A line a stanza: time (UTC), number, in from the client or out to it, the session's resource, kind, type, from, to, id, what it \
-carries, bytes, and what became of it. A line that begins with ... tells later what became of the stanza with that number.
-  taken          the server has done what it asks for        refused   its sender gets this error
-  under way      on the way to its receiver's home           safe      that home has it (XEP-0198 counts it)
+One line per stanza: time (UTC), number, in from the client or out to it, the session's resource, \
+kind, type, from, to, id, content, bytes, and outcome. A line that begins with ... reports the \
+outcome of an earlier stanza by its number.
+  taken          the server has processed it                 refused   its sender gets this error
+  under way      on the way to its receiver's home           safe      that home has it (XEP-0198 \
+counts it)
   queued         waits to be sent, behind so many bytes      sent      the kernel has it
-  held           the session waits to be resumed             acknowledged   the client has it (XEP-0198)
+  held           the session waits to be resumed             acknowledged   the client has it \
+(XEP-0198)
   aside          for the user, but to no session: stored in the log, or refused
 
-What stanzas carry is withheld: text, and all else that a client wrote but addresses, id and type; payloads that the server \
-knows are named. --bodies shows it, up to 64 KiB of each stanza. The beginning and the end of each trace are told in the log, \
-the events (`throng ctl knob list`) and the recording, with whose it is and whether with bodies.
+Content is withheld: text, and everything that a client wrote except addresses, id and type; \
+known payloads are named. --bodies shows it, up to 64 KiB per stanza. The start and end of each \
+trace are recorded in the log, the events (`throng ctl knob list`) and the recording, with the \
+user and whether bodies were shown.
 
-No stanza waits for a trace: what comes faster than it is fetched is counted and left out. At most four at once.
+A trace never delays a stanza: if stanzas arrive faster than they are fetched, some are skipped \
+and counted. At most four traces at once.
 
 Examples:
   throng ctl trace --jid juliet@localhost --seconds 60
@@ -38,7 +43,7 @@ Examples:
 /// The command; `rows` adds the flags that locate the server.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
     rows(Command::new("trace"))
-        .about("Show one user's stanzas as they come and go")
+        .about("Show one user's stanzas live")
         .after_help(AFTER)
         .arg(
             Arg::new("jid")
@@ -53,9 +58,9 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(1..=SECONDS_MAX))
                 .default_value("30")
-                .help("How long; Ctrl-C ends it before"),
+                .help("Duration; Ctrl-C ends it earlier"),
         )
-        .arg(Arg::new("bodies").long("bodies").action(ArgAction::SetTrue).help("Show what stanzas carry, too"))
+        .arg(Arg::new("bodies").long("bodies").action(ArgAction::SetTrue).help("Also show the content of stanzas"))
 }
 
 fn ask(client: &mut Client, asked: trace::Ask) -> Result<Told, Failure> {

@@ -11,15 +11,15 @@ use crate::config::Loaded;
 use crate::upload::{Files, Listed};
 
 const HELP: &str = "\
-Works on the folder upload of the data folder, whether the server runs or not. A running server counts what is left at its next round, \
-within some minutes.
+Works on the folder upload of the data folder, whether the server runs or not. A running server \
+notices the change within a few minutes.
 
-USER     whose it is
+USER     owner of the file
 BYTES    of the file
-AGE      since it came
-LEFT     until it is removed; over: with the next round of the server
+AGE      since it was uploaded
+LEFT     until it is removed; over: at the server's next sweep
 FILE     its identifier, the first part of its URL's path
-NAME     as it is downloaded
+NAME     file name for downloads
 
 Examples:
   throng upload list
@@ -31,18 +31,19 @@ Examples:
 
 /// The command, with the options of the data folder that `rows` adds.
 pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
-    let user =
-        || Arg::new("user").long("user").value_name("USER").help("Only those of this localpart, or localpart@domain");
+    let user = || {
+        Arg::new("user").long("user").value_name("USER").help("Only files of this user: localpart, or localpart@domain")
+    };
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     Command::new("upload")
         .about("List and purge uploaded files")
         .after_help(HELP)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(rows(Command::new("list")).about("List files, one a line").after_help(HELP).arg(user()))
+        .subcommand(rows(Command::new("list")).about("List files, one per line").after_help(HELP).arg(user()))
         .subcommand(
             rows(Command::new("purge"))
-                .about("Remove files; without --all, only those that all of the other flags choose")
+                .about("Delete files; without --all, only those that match all of the other flags")
                 .after_help(HELP)
                 .arg(user())
                 .arg(
@@ -50,9 +51,9 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
                         .long("older-than")
                         .value_name("DAYS")
                         .value_parser(value_parser!(u64).range(0..=36_500))
-                        .help("Only those that came so many days ago, or earlier"),
+                        .help("Only files uploaded at least this many days ago"),
                 )
-                .arg(Arg::new("file").long("file").value_name("FILE").help("Only this one, by its identifier"))
+                .arg(Arg::new("file").long("file").value_name("FILE").help("Only the file with this identifier"))
                 .arg(flag("all", "All files").conflicts_with_all(["user", "older-than", "file"]))
                 .arg(flag("yes", "Do not ask on a terminal").short('y')),
         )

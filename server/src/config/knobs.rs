@@ -360,11 +360,11 @@ mod tests {
         knobs.set("outbound_bytes_max", "4MiB", MINUTE, at(1)).expect("a knob");
         let said = knobs.set("outbound_bytes_soft", "2MiB", None, at(2)).expect_err("not for ever").to_string();
         assert!(
-            said.starts_with("outbound_bytes_soft: once outbound_bytes_max is put back, 2097152 bytes must"),
+            said.starts_with("outbound_bytes_soft: when outbound_bytes_max is reset, 2097152 bytes must"),
             "{said}"
         );
         let said = knobs.set("outbound_bytes_soft", "2MiB", MINUTE, at(2)).expect_err("too long").to_string();
-        assert!(said.contains("once outbound_bytes_max is put back"), "{said}");
+        assert!(said.contains("when outbound_bytes_max is reset"), "{said}");
         let half = Some(Duration::from_secs(30));
         knobs.set("outbound_bytes_soft", "2MiB", half, at(2)).expect("it is put back before");
         // A file that conflicts with a set value is refused as a whole.

@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(said(&known), Ok(()));
         let forwards = said(&[("c2s_proxied", "127.0.0.1:25222")]).unwrap_err();
         assert!(
-            forwards.starts_with("registration: refused: a proxy forwards strangers to 127.0.0.1:25222, "),
+            forwards.starts_with("registration: refused: a proxy may forward strangers to 127.0.0.1:25222, "),
             "{forwards}"
         );
         let reached = said(&[("https", "192.0.2.1:443"), ("http", "127.0.0.1:25280")]).unwrap_err();

@@ -19,8 +19,9 @@ use crate::profile::{self, HZ_MAX, Plan, Progress, SECONDS_MAX, STEP_BYTES, Told
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 const CPU: &str = "\
-A flame graph: each box is a function, as wide as the share of CPU time spent in it and in what it calls; at the bottom \
-stand the threads (shard-0, throng-commit, ...). Open it in a browser: a click zooms, Ctrl-F searches.
+A flame graph: each box is a function, as wide as its share of CPU time including its callees; \
+the threads (shard-0, throng-commit, ...) are at the bottom. Open it in a browser: click to zoom, \
+Ctrl-F to search.
 
 Examples:
   throng ctl profile cpu --seconds 30 --out cpu.svg
@@ -28,16 +29,17 @@ Examples:
   throng ctl profile cpu --json";
 
 const ALLOC: &str = "\
-A flame graph of memory: each box is a function, as wide as the bytes that it and what it calls asked for; with --kept only those \
-that had not been freed again at the end, which is what a growing server wants to know. Bytes are estimates from samples.
+A flame graph of memory: each box is a function, as wide as the bytes allocated by it and its \
+callees; with --kept only bytes not freed by the end, which shows why a server grows. Bytes are \
+estimated from samples.
 
 Examples:
   throng ctl profile alloc --seconds 30 --out alloc.svg
   throng ctl profile alloc --seconds 60 --kept --collapsed | sort -k2 -n -r | head";
 
 const COUNTERS: &str = "\
-Cycles, instructions, misses of caches and branches, switches and faults of each thread, by perf_event_open(2). What this machine does \
-not count or does not allow is named.
+Cycles, instructions, cache and branch misses, context switches and faults of each thread, by \
+perf_event_open(2). Counters that this machine lacks or does not allow are named.
 
 Examples:
   throng ctl profile counters --seconds 10
@@ -51,7 +53,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
             .value_name("N")
             .value_parser(value_parser!(u64).range(1..=SECONDS_MAX))
             .default_value("10")
-            .help("How long")
+            .help("Duration")
     };
     Command::new("profile")
         .about("Profile the running server, without a restart")
@@ -68,13 +70,13 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                         .value_name("N")
                         .value_parser(value_parser!(u32).range(1..=i64::from(HZ_MAX)))
                         .default_value("99")
-                        .help("Samples a second of CPU time of each thread"),
+                        .help("Samples per second of CPU time of each thread"),
                 )
                 .args(drawn("throng-cpu.svg")),
         )
         .subcommand(
             rows(Command::new("alloc"))
-                .about("What allocates memory, and what of it is not freed, as a flame graph")
+                .about("Where memory is allocated, and not freed, as a flame graph")
                 .after_help(ALLOC)
                 .arg(seconds())
                 .arg(
@@ -83,19 +85,14 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                         .value_name("N")
                         .value_parser(value_parser!(u64).range(STEP_BYTES))
                         .default_value("65536")
-                        .help("Bytes that a thread allocates between two samples"),
+                        .help("Allocated bytes per sample"),
                 )
-                .arg(
-                    Arg::new("kept")
-                        .long("kept")
-                        .action(ArgAction::SetTrue)
-                        .help("Only what had not been freed at the end"),
-                )
+                .arg(Arg::new("kept").long("kept").action(ArgAction::SetTrue).help("Only memory not freed by the end"))
                 .args(drawn("throng-alloc.svg")),
         )
         .subcommand(
             rows(Command::new("counters"))
-                .about("What the processor counts of its threads: cycles, instructions, misses")
+                .about("Hardware counters of its threads: cycles, instructions, misses")
                 .after_help(COUNTERS)
                 .arg(seconds()),
         )
@@ -110,11 +107,11 @@ fn drawn(out: &'static str) -> [Arg; 2] {
             .value_name("FILE.svg")
             .value_parser(value_parser!(PathBuf))
             .default_value(out)
-            .help("The picture"),
+            .help("File to write the flame graph to"),
         Arg::new("collapsed")
             .long("collapsed")
             .action(ArgAction::SetTrue)
-            .help("Print a line a stack instead, for other tools"),
+            .help("Print one line per stack instead, for other tools"),
     ]
 }
 

@@ -9,18 +9,18 @@ use crate::profile::wait::{Row, WaitPage};
 use crate::profile::{self, PATTERN_BYTES_MAX, Plan, Told};
 
 const HELP: &str = "\
-What stands still comes first, in sentences: a shard that does not turn and where it stands, a lock with who holds it and who \
-waits. Then a row for each thread and place:
+Stalls come first, in sentences: a shard that makes no progress and where it is, a lock with its \
+holder and waiters. Then one row per thread and place:
 
   THREAD  shard-0, throng-commit, throng-read-0, ...; x2 where several have one name
-  SORT    rest: nothing to do; lock, channel, sleep, sync, write, read: waits; core: on a core, or without one that it wants; \
-kernel: what the kernel says of a thread that tells nothing, sampled ten times a second
+  SORT    rest: idle; lock, channel, sleep, sync, write, read: waiting; core: running, or waiting \
+for a core; kernel: state in the kernel of threads without own counts, sampled ten times per second
   COUNT   waits that ended, slices on a core, or samples
   SHARE   of the thread's time
-  P99     99 of a hundred were no longer, to a factor of four
-  NOW     for how long one has been there at the end
+  P99     99th percentile, to a factor of four
+  NOW     duration of a wait still in progress at the end
 
-Counting is on while the command runs and costs 0.06 us a wait; otherwise a wait costs 2 ns.
+Counting is on while the command runs, and costs 0.06 us per wait; otherwise a wait costs 2 ns.
 
 Examples:
   throng ctl profile wait --seconds 10
@@ -36,7 +36,7 @@ pub(super) fn command(command: Command, seconds: Arg) -> Command {
             .value_name("PATTERN")
             .default_value("")
             .hide_default_value(true)
-            .help("Threads and places whose names contain this, or are of this form (* and ?)"),
+            .help("Threads and places whose names contain this text, or match this pattern (* and ?)"),
     )
 }
 
