@@ -27,7 +27,7 @@ pub(crate) type Tls = (Arc<ClientConfig>, ServerName<'static>);
 /// Why there are none.
 pub(crate) fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>, String> {
     let system = || SYSTEM_AUTHORITIES.iter().map(std::path::Path::new).find(|path| path.exists());
-    let file = file.or_else(system).ok_or("the system has no certificates of authorities: name a file")?;
+    let file = file.or_else(system).ok_or("the system has no CA certificates: name a file")?;
     let wrong = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
     let text = std::fs::read(file).map_err(|error| wrong(&error))?;
     let mut roots = RootCertStore::empty();
@@ -37,7 +37,7 @@ pub(crate) fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientCo
         let _ = roots.add(certificate);
     }
     if roots.is_empty() {
-        return Err(wrong(&"there is no certificate of an authority in it"));
+        return Err(wrong(&"it contains no CA certificate"));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -130,7 +130,7 @@ impl Watch {
         self.clock.expect(guard.expected_us());
         drop(guard);
         self.write();
-        tracing::warn!(ahead_s = was_us / 1_000_000, "the operator has confirmed the clock: what is old by it goes");
+        tracing::warn!(ahead_s = was_us / 1_000_000, "the operator has confirmed the clock: deletion by age continues");
         Some(was_us / 1_000_000)
     }
 
@@ -149,18 +149,21 @@ impl Watch {
                 tracing::error!(
                     ahead_s = doubt.off_us / 1_000_000,
                     left_s,
-                    "the wall clock is far ahead of what was expected: nothing is deleted that is old by it alone, until it \
-                     is set right, has kept its time for long enough, or `throng ctl clock confirm` says that it is right"
+                    "the wall clock is far ahead of the expected time: deletion by age is paused \
+                     until the clock is corrected, has been steady for long enough, or is \
+                     confirmed by `throng ctl clock confirm`"
                 );
             }
             News::Doubted(doubt) => tracing::error!(
                 behind_s = -(doubt.off_us / 1_000_000),
-                "the wall clock is far behind what was expected: stamps are wrong until it is set right"
+                "the wall clock is far behind the expected time: timestamps are wrong until it is \
+                 corrected"
             ),
-            News::Agrees => tracing::warn!("the wall clock is near what was expected again"),
+            News::Agrees => tracing::warn!("the wall clock is close to the expected time again"),
             News::Kept(us) => tracing::warn!(
                 ahead_s = us / 1_000_000,
-                "the wall clock has kept its time for long enough and is believed: what is old by it goes"
+                "the wall clock has been steady for long enough and is trusted: deletion by age \
+                 continues"
             ),
         }
     }
@@ -169,7 +172,7 @@ impl Watch {
     fn write(&self) {
         let mark = self.guard.lock().mark(self.clock.mono_us(Instant::now()));
         if let Err(error) = write(&self.file, mark) {
-            tracing::warn!(%error, file = %self.file.display(), "the clock's mark could not be written");
+            tracing::warn!(%error, file = %self.file.display(), "the clock's state could not be saved");
         }
     }
 }

@@ -56,8 +56,8 @@ fn panicked(info: &PanicHookInfo<'_>) {
         return;
     }
     let text = format!(
-        "{said}. The process ends with code {PANICKED}, because nobody would be served by what is left of it; nothing acknowledged is \
-         lost. Start it again, and report this line"
+        "{said}. The process exits with code {PANICKED}, because it cannot serve without this \
+         thread; nothing acknowledged is lost. Restart it, and report this line"
     );
     at_once(PANICKED, &text);
 }

@@ -28,7 +28,7 @@ impl Entry for Way {
         self.0.try_send(given).map_err(|error| {
             let text = match error {
                 TrySendError::Full(_) => "too many orders are being carried out",
-                TrySendError::Disconnected(_) => "the server carries out no orders now",
+                TrySendError::Disconnected(_) => "the server cannot carry out orders now",
             };
             Outcome::Refused { why: Why::Busy, text: text.to_owned() }
         })
@@ -64,7 +64,7 @@ impl Orders {
                 };
                 let Ok(Given { shard, token, what: order }) = given else { return };
                 let outcome = end::survive(|| carry_out(&order)).unwrap_or_else(|said| {
-                    tracing::error!("an order of an administrator has failed: {said}");
+                    tracing::error!("an administrator's order has failed: {said}");
                     Outcome::Refused { why: Why::Internal, text: said }
                 });
                 self.answers.answer(shard, token, outcome);

@@ -42,11 +42,12 @@ impl fmt::Display for AskError {
         match self {
             AskError::NotRunning(path) => write!(
                 f,
-                "no server answers on {}; start one with `throng serve`, or name its data folder by --data",
+                "no server answers on {}; start one with `throng serve`, or pass its data folder \
+                 with --data",
                 path.display()
             ),
             AskError::Denied(path) => {
-                write!(f, "no permission for {}; run this as the user that runs the server, or as root", path.display())
+                write!(f, "permission denied: {}; run this as the server's user or as root", path.display())
             }
             AskError::Broken(reason) => write!(f, "the control socket: {reason}"),
             AskError::Fault(fault) => fault.fmt(f),
@@ -114,7 +115,7 @@ impl Client {
         if line.pop() != Some(b'\n') {
             return Err(AskError::Broken("the server closed the connection".into()));
         }
-        serde_json::from_slice(&line).map_err(|error| AskError::Broken(format!("an answer that is not known: {error}")))
+        serde_json::from_slice(&line).map_err(|error| AskError::Broken(format!("unknown answer: {error}")))
     }
 }
 
@@ -144,7 +145,7 @@ impl Remote {
 }
 
 fn strange<T>(_: Done) -> Result<T, Fault> {
-    Err(Fault::new(FaultKind::Internal, "the server's answer is of another sort"))
+    Err(Fault::new(FaultKind::Internal, "unexpected answer from the server"))
 }
 
 impl Accounts for Remote {

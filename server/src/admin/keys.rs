@@ -66,17 +66,17 @@ impl ScramKeys {
         let mut rest = text.trim();
         while !rest.is_empty() {
             let inner = rest.strip_prefix('{').ok_or("keys must be {SCRAM-..$..}")?;
-            let (inner, after) = inner.split_once('}').ok_or("a } is missing in the keys")?;
-            let (name, value) = inner.split_once('$').ok_or("a $ is missing in the keys")?;
+            let (inner, after) = inner.split_once('}').ok_or("the keys lack a }")?;
+            let (name, value) = inner.split_once('$').ok_or("the keys lack a $")?;
             let known = HashKind::ALL.into_iter().find(|kind| mechanism(*kind) == name);
-            let kind = known.ok_or("only keys of SCRAM-SHA-512, SCRAM-SHA-256 and SCRAM-SHA-1 are known")?;
+            let kind = known.ok_or("only keys for SCRAM-SHA-512, SCRAM-SHA-256 and SCRAM-SHA-1 are supported")?;
             if sets.iter().any(|set| set.kind() == kind) {
-                return Err("a mechanism stands twice in the keys");
+                return Err("the keys name a mechanism twice");
             }
             sets.push(read(kind, value)?);
             rest = after.trim_start();
         }
-        Credentials::of_keys(sets, 0).map(ScramKeys).ok_or("keys of at least one mechanism are needed")
+        Credentials::of_keys(sets, 0).map(ScramKeys).ok_or("keys for at least one mechanism are required")
     }
 
     /// The text form, which [`ScramKeys::parse`] reads. It is as secret as a password hash.
@@ -109,16 +109,16 @@ impl<'de> Deserialize<'de> for ScramKeys {
 
 /// Reads the part after the name of a mechanism (RFC 5802 3, RFC 7677 3).
 fn read(kind: HashKind, value: &str) -> Result<KeySet, &'static str> {
-    let (head, tail) = value.split_once('$').ok_or("a $ is missing in the keys")?;
-    let (iterations, salt) = head.split_once(':').ok_or("a : is missing in the keys")?;
-    let (stored, server) = tail.split_once(':').ok_or("a : is missing in the keys")?;
+    let (head, tail) = value.split_once('$').ok_or("the keys lack a $")?;
+    let (iterations, salt) = head.split_once(':').ok_or("the keys lack a :")?;
+    let (stored, server) = tail.split_once(':').ok_or("the keys lack a :")?;
     let decode = |text: &str| STANDARD.decode(text).ok();
     let iterations = iterations.parse().ok();
     let iterations = iterations.filter(|count| (SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(count));
     let salt = decode(salt).filter(|salt| (1..=SCRAM_SALT_BYTES_MAX).contains(&salt.len()));
     let exact = |text: &str| Tag::from_bytes(kind, &decode(text)?);
-    let iterations = iterations.ok_or("the iterations of the keys are not 4096 to 1000000")?;
-    let salt = salt.ok_or("the salt of the keys is not base64 of 1 to 64 bytes")?;
+    let iterations = iterations.ok_or("the iterations of the keys must be 4096 to 1000000")?;
+    let salt = salt.ok_or("the salt of the keys must be base64 of 1 to 64 bytes")?;
     let keys = throng_engine::store::account::ScramKeys {
         stored: exact(stored).ok_or("the stored key is not base64 of the mechanism's length")?,
         server: exact(server).ok_or("the server key is not base64 of the mechanism's length")?,

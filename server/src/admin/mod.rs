@@ -259,7 +259,7 @@ impl Status {
     pub fn paused(&self) -> Option<String> {
         let NotAccepting { shards, why, remedy } = self.not_accepting.as_ref()?;
         let (all, room) = (self.shards, self.connections_max);
-        Some(format!("paused at {shards} of {all} shards, which have room for {room} connections: {why}; {remedy}"))
+        Some(format!("paused at {shards} of {all} shards, with room for {room} connections: {why}; {remedy}"))
     }
 }
 

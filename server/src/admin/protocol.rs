@@ -325,15 +325,15 @@ pub fn read_request(line: &[u8]) -> Result<Request, (u64, Fault)> {
     }
     use super::FaultKind::Invalid;
     let envelope: Envelope = serde_json::from_slice(line)
-        .map_err(|_| (0, Fault::new(Invalid, "a request is one JSON object a line, with v, id and ask")))?;
+        .map_err(|_| (0, Fault::new(Invalid, "a request must be one JSON object per line, with v, id and ask")))?;
     if envelope.v != VERSION {
-        let text = format!("this server speaks version {VERSION} of the control language, not {}", envelope.v);
+        let text = format!("this server supports version {VERSION} of the control protocol, not {}", envelope.v);
         return Err((envelope.id, Fault::new(Invalid, text)));
     }
     // The parser's own text may repeat parts of the line, which may hold keys: report only the
     // position.
     serde_json::from_slice(line).map_err(|error: serde_json::Error| {
-        (envelope.id, Fault::new(Invalid, format!("the request is not known, or wrong at column {}", error.column())))
+        (envelope.id, Fault::new(Invalid, format!("unknown request, or error at column {}", error.column())))
     })
 }
 

@@ -113,7 +113,7 @@ pub(super) fn with_short_path<T>(path: &Path, with: impl FnOnce(PathBuf) -> io::
 fn bind(path: &Path) -> io::Result<UnixListener> {
     with_short_path(path, |path| {
         match UnixStream::connect(&path) {
-            Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another server answers on the control socket")),
+            Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another server is using the control socket")),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
             Err(_) => {}
         }
@@ -121,7 +121,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
             use std::os::unix::fs::FileTypeExt;
             !found.file_type().is_socket()
         }) {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file that is not a socket"));
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "a file that is not a socket is in the way"));
         }
         let passing = path.with_file_name(format!(".throng-{}", std::process::id()));
         let inner = passing.join("s");
@@ -209,7 +209,7 @@ impl Served {
         stream.set_nonblocking(true)?;
         let mut client = Client::new(stream);
         if self.clients.len() >= self.patience.clients_max {
-            client.say(0, Say::Fault(Fault::new(FaultKind::Busy, "too many clients of the control socket")));
+            client.say(0, Say::Fault(Fault::new(FaultKind::Busy, "too many clients at the control socket")));
             let _ = client.flush();
             return Ok(());
         }
@@ -422,8 +422,8 @@ fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         ask()
     });
     answered.unwrap_or_else(|said| {
-        tracing::error!("a request at the control socket has failed: {said}");
-        Err(Fault::new(FaultKind::Internal, format!("the request has failed, and the server's log says so: {said}")))
+        tracing::error!("a request on the control socket has failed: {said}");
+        Err(Fault::new(FaultKind::Internal, format!("the request has failed, as the server's log reports: {said}")))
     })
 }
 
@@ -453,7 +453,7 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
             let later = later_s.map(Duration::from_secs);
             if later.is_some_and(|later| later > ANNOUNCED_FOR_MAX) {
-                return Err(Fault::new(FaultKind::Invalid, "an announcement is kept for 366 days at most"));
+                return Err(Fault::new(FaultKind::Invalid, "an announcement can be kept for at most 366 days"));
             }
             control.announce(&text, online, later).map(|()| Done::Ok {})
         }
@@ -470,7 +470,7 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
         Ask::Shutdown { grace_s, after_s } => {
             let after = after_s.map(Duration::from_secs);
             if after.is_some_and(|after| after > STOPS_IN_MAX) {
-                return Err(Fault::new(FaultKind::Invalid, "a stop can be put off by a day at most"));
+                return Err(Fault::new(FaultKind::Invalid, "a shutdown can be delayed by at most a day"));
             }
             control.shutdown(grace_s.map(Duration::from_secs), after).map(|()| Done::Ok {})
         }

@@ -23,7 +23,7 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
         let named = orders::order(&ask);
         let answered = match &ask {
             Ask::SetKnob { key, .. } | Ask::ResetKnobs { key: Some(key) } if is_for_the_host(key) => {
-                let text = format!("{key} is set at the server's host alone: throng ctl knob set");
+                let text = format!("{key} can only be set on the server's host: throng ctl knob set");
                 Err(Fault::new(FaultKind::Invalid, text))
             }
             _ => answer(control, &by, ask),
@@ -193,7 +193,7 @@ fn put(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
 }
 
 /// A note for the administrator that has set the welcome message.
-const WELCOME_NOTE: &str = "This holds until the server restarts. To keep it, write it as welcome into throng.toml.";
+const WELCOME_NOTE: &str = "This applies until the server restarts. To make it permanent, set welcome in throng.toml.";
 
 /// Approximate bytes of rosters that one order returns; one roster always fits.
 const ROSTERS_BYTES_MAX: usize = 256 << 10;
@@ -226,7 +226,7 @@ fn rosters(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, Faul
     let mut bytes = 0;
     let look = |account: &str| {
         if bytes > ROSTERS_BYTES_MAX {
-            return Err(Fault::new(FaultKind::Busy, "the rosters before it fill this answer: ask for it alone"));
+            return Err(Fault::new(FaultKind::Busy, "the answer is full: request this roster alone"));
         }
         let roster = control.account_seen(account)?.roster;
         bytes += roster.len();

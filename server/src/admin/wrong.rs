@@ -69,8 +69,9 @@ impl Status {
                 many => format!("{many} damaged files, the first"),
             };
             let text = format!(
-                "has {files} {first}: requests for rows in it get an error; stop the server, then `throng store check` names \
-                 all, and `throng store salvage` brings out what is whole"
+                "has {files} {first}: reads of damaged rows fail; stop the server, then run \
+                 `throng store check` to list the damage, or `throng store salvage` to recover \
+                 intact rows"
             );
             found_all(Ready::Degraded, Bad, "store", text, self.damaged.clone());
         }
@@ -79,7 +80,7 @@ impl Status {
         };
         if self.storage_full {
             let until = match self.storage_lacks_bytes {
-                0 => "there is room".to_owned(),
+                0 => "space is freed".to_owned(),
                 bytes => format!("{bytes} more bytes are free"),
             };
             let text = format!("is full: new messages are refused with <resource-constraint/> until {until}");
@@ -90,12 +91,13 @@ impl Status {
             let (by_s, left_s) = (clock.ahead_s.unsigned_abs(), clock.left_s);
             let text = match clock.ahead_s {
                 0.. => format!(
-                    "is {by_s} s ahead of what was expected: nothing is deleted for its age by this time until the clock has \
-                     kept it for {left_s} s more; set it right, or confirm it by `throng ctl clock confirm`"
+                    "is {by_s} s ahead of the expected time: deletion by age is paused until the \
+                     clock has been steady for {left_s} s more; correct it, or confirm it with \
+                     `throng ctl clock confirm`"
                 ),
                 _ => format!(
-                    "is {by_s} s behind what was expected: stamps are wrong; set it right, or confirm it by `throng ctl \
-                     clock confirm`"
+                    "is {by_s} s behind the expected time: timestamps are wrong; correct it, or \
+                     confirm it with `throng ctl clock confirm`"
                 ),
             };
             let public = format!("the wall clock {text}");
@@ -120,28 +122,28 @@ impl Status {
         }
         for domain in &self.external_down {
             let text = format!(
-                "of {domain} is down: its users cannot log in; the log says why (external authentication failed), and the \
-                 server asks again within half a minute"
+                "of {domain} is down: its users cannot log in; see the log for the reason \
+                 (external authentication failed); the server retries within half a minute"
             );
             let public = format!("external authentication of {domain} is down: its users cannot log in");
             found(Ready::Degraded, Bad, "external authentication", text, public);
         }
         if self.ask_down {
-            let text = "does not answer: what it would have to allow at channels is refused; the log says why, and the \
-                        server asks again within half a minute";
-            let public = "the service of notify_ask is down: what it would have to allow at channels is refused";
+            let text = "does not answer: requests for its channels are refused; see the log for \
+                        the reason; the server retries within half a minute";
+            let public = "the service of notify_ask is down: requests for its channels are refused";
             found(Ready::Degraded, Bad, "the service of notify_ask", text.into(), public.into());
         }
         if let Some(why) = &self.unrecorded {
             let text = format!(
-                "has failed ({why}): nothing is recorded, and most of what could be wrong is not reported here, until the \
-                 server is started again"
+                "has failed ({why}): until the server is restarted, nothing is recorded and most \
+                 problems are not reported here"
             );
-            let public = "the activity recorder has failed: nothing is recorded any more";
+            let public = "the activity recorder has failed: nothing is recorded";
             found(Ready::Degraded, Bad, "recorder", text, public.into());
         }
         if let Some(why) = &self.not_reloaded {
-            let text = format!("was not reloaded: {why}; correct it, and reload again");
+            let text = format!("was not reloaded: {why}; correct it and reload again");
             let public = "the configuration was not reloaded; `throng ctl status` says why";
             found(Ready::Warns, Warn, "configuration", text, public.into());
         }

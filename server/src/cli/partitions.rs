@@ -116,7 +116,7 @@ pub(super) fn run(
     let reads = matches!(name, "partitions" | "export");
     let taken = if reads { FolderLock::take_there(&config.data) } else { FolderLock::take(&config.data, name) };
     let hint = match reads {
-        true => "stop the server, or make a backup (`throng store backup DIR`) and use that (`--data DIR`)",
+        true => "stop it, or make a backup (`throng store backup DIR`) and use that (`--data DIR`)",
         false => "stop it first",
     };
     let lock = taken.map_err(|error| in_use(config, error, hint))?;

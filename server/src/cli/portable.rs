@@ -119,7 +119,7 @@ pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         return Err(no_folder(config));
     }
     let lock = FolderLock::take(&config.data, "export").map_err(|error| {
-        let hint = "stop the server, or make a backup (`throng store backup DIR`), restore it into \
+        let hint = "stop it, or make a backup (`throng store backup DIR`), restore it into \
                     another folder, and export from there";
         in_use(config, error, hint)
     })?;

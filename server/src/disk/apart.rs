@@ -33,7 +33,8 @@ pub(super) fn put_apart(tables: &Tables) -> Result<bool, DiskError> {
     let done = try_to(tables, &files);
     match done {
         Err(error) if !tables.is_torn() => {
-            tracing::warn!(%error, "a damaged table could not be put apart: that is tried again, and no table is merged until then");
+            tracing::warn!(%error, "a damaged table could not be quarantined; retrying; compaction \
+                                    is paused until then");
             Ok(false)
         }
         done => done,
@@ -69,7 +70,7 @@ fn written(tables: &Tables, files: &[Arc<Path>], mending: &mut Mending) -> Resul
         }
     }
     if !tables.space.has_room(bytes) {
-        tracing::warn!(bytes, "there is no space to put a damaged table apart");
+        tracing::warn!(bytes, "no space to quarantine a damaged table");
         return Ok(false);
     }
     for (table, file) in damaged {

@@ -104,9 +104,9 @@ impl TableFile {
     /// all of it can be read.
     pub(super) fn disorder(&self) -> Option<&'static str> {
         if self.parts.is_none() {
-            Some("the places of its parts, at its end, cannot be read")
+            Some("its footer cannot be read")
         } else if self.part(b"meta", BlockType::Meta).is_none() {
-            Some("the facts about the table, near its end, cannot be read")
+            Some("its metadata, near the end, cannot be read")
         } else if self.part(b"tli", BlockType::Index).is_none() {
             Some("the beginning of its index cannot be read")
         } else {
@@ -202,18 +202,17 @@ impl TableFile {
 
     fn header(&self, at: u64) -> Result<Header, String> {
         let bytes = self.bytes(at..at + Header::serialized_len() as u64).map_err(|error| error.to_string())?;
-        Header::decode_from(&mut &bytes[..]).map_err(|_| "the head of a block is not as it was written".to_owned())
+        Header::decode_from(&mut &bytes[..]).map_err(|_| "the header of a block is damaged".to_owned())
     }
 
     /// Reads and verifies the block at a place.
     fn block(&self, at: Range<u64>) -> Result<Block, String> {
         let header = self.header(at.start)?;
         if at.start + whole_bytes(&header) != at.end {
-            return Err("a block is not as long as it should be".into());
+            return Err("a block has the wrong length".into());
         }
         let bytes = self.bytes(at).map_err(|error| error.to_string())?;
-        Block::from_reader(&mut &bytes[..], CompressionType::None)
-            .map_err(|_| "a block is not as it was written".to_owned())
+        Block::from_reader(&mut &bytes[..], CompressionType::None).map_err(|_| "a block is damaged".to_owned())
     }
 }
 
@@ -244,7 +243,7 @@ impl Walk {
             let place = expected.at.clone();
             let read = self.table.block(place.clone()).and_then(|block| match block.header.block_type {
                 BlockType::Data => Ok(block),
-                _ => Err("a block of rows is one of another kind".to_owned()),
+                _ => Err("a block of rows has the wrong type".to_owned()),
             });
             self.at = place.end;
             match read {
@@ -277,7 +276,7 @@ impl Walk {
                     return Some(Expected { at: self.at..self.at + whole_bytes(&header), last: None });
                 }
                 Ok(header) if header.block_type != BlockType::Data && self.end.is_none() => return None,
-                Ok(_) => self.hole(self.at..known, None, "a block is not as long as it should be".into()),
+                Ok(_) => self.hole(self.at..known, None, "a block has the wrong length".into()),
                 Err(what) => self.hole(self.at..known, None, what),
             }
             self.at = known;

@@ -122,7 +122,7 @@ fn check_files(still: &Still, report: &mut Report) {
         let holes = holes.take();
         let rest = match (disorder, holes.is_empty()) {
             (Some(disorder), _) => Some(disorder),
-            (None, true) => Some("bytes beside its rows are not as they were written: no row is lost by it"),
+            (None, true) => Some("bytes outside its rows are damaged: no row is lost"),
             (None, false) => None,
         };
         report.findings.extend(rest.map(|what| Finding::new(path, what)));
@@ -151,7 +151,7 @@ fn check_rows(
             progress(seen);
         }
         if seen > 1 && last.as_slice() >= &*flat {
-            report.problem(format!("row {seen} stands out of order"));
+            report.problem(format!("row {seen} is out of order"));
         }
         let Some((table, actor, sort)) = key::decode(&flat) else {
             report.problem(format!("row {seen}: the key of {} bytes is not one of a known table", flat.len()));
@@ -159,7 +159,7 @@ fn check_rows(
         };
         if !key::is_in_place(&flat) {
             let actor = String::from_utf8_lossy(actor);
-            report.problem(format!("{table:?}, {actor}: the row stands among those of another partition"));
+            report.problem(format!("{table:?}, {actor}: the row is stored in another partition"));
         }
         let same = key::decode(&last).is_some_and(|(t, p, _)| t == table && p == actor);
         let count = &mut report.tables[table as usize];

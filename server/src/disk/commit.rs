@@ -67,7 +67,7 @@ pub type Fatal = Arc<dyn Fn(&DiskError) + Send + Sync>;
 pub fn stop_process() -> Fatal {
     Arc::new(|error| {
         let code = crate::end::STORE;
-        crate::end::at_once(code, &format!("the store cannot go on: {error}. The process ends with code {code}"));
+        crate::end::at_once(code, &format!("the store has failed: {error}. The process exits with code {code}"));
     })
 }
 
@@ -539,7 +539,7 @@ impl Worker {
             tracing::error!(
                 what,
                 lacking_bytes,
-                "the disk is full: new messages are refused until so many more bytes are free"
+                "the disk is full: new messages are refused until this many more bytes are free"
             );
             self.told = Some(Instant::now());
             self.shared.set_state(StorageState::Full);
@@ -576,16 +576,16 @@ impl Worker {
                 self.become_full(&format!("{free} bytes are free, the limit is {least}"));
             }
             StorageState::Ok if starved => {
-                self.become_full(&format!("{free} bytes are free, too few for what has to become tables or be merged"));
+                self.become_full(&format!("{free} bytes are free, too few to write or compact tables"));
             }
             StorageState::Full => {
                 let lacking_bytes = self.note_lacking(free);
                 if lacking_bytes == 0 && !starved && self.refill() {
-                    tracing::info!(free, "there is space again: new messages are accepted");
+                    tracing::info!(free, "disk space is available again: new messages are accepted");
                     self.shared.set_state(StorageState::Ok);
                 } else if self.told.is_none_or(|told| now >= told + TOLD_EVERY) {
                     self.told = Some(now);
-                    tracing::warn!(free, lacking_bytes, "the disk is still full: so many more bytes have to be freed");
+                    tracing::warn!(free, lacking_bytes, "the disk is still full: this many more bytes must be freed");
                 }
             }
             StorageState::Ok => {}

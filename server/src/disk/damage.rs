@@ -50,8 +50,8 @@ impl Damages {
         tracing::error!(
             file = %file.display(),
             %what,
-            "a table is damaged: who asks for a row that cannot be read gets an error, all other rows are served; tables \
-             are not merged until it is put apart"
+            "a table is damaged: reads of its damaged rows fail, other rows are served; compaction \
+             pauses until the table is quarantined"
         );
     }
 
@@ -72,8 +72,9 @@ impl Damages {
         }
         let line = |(file, (parts, bytes))| {
             let what = format!(
-                "{bytes} bytes in {parts} places cannot be read: their rows are lost, and the table was put apart; run \
-                 `throng store check` on the stopped store, then `throng store salvage` or `throng store restore`"
+                "{bytes} bytes in {parts} places cannot be read: their rows are lost, and the \
+                 table was quarantined; stop the server and run `throng store check`, then `throng \
+                 store salvage` or `throng store restore`"
             );
             (file, what)
         };

@@ -95,8 +95,8 @@ impl DiskError {
 }
 
 /// Advice about a store with damaged or missing parts.
-const HELP: &str = "`throng store check` names all that is concerned, `throng store salvage` brings out what is whole, and \
-                    `throng store restore` brings back a backup";
+const HELP: &str = "`throng store check` lists all damage, `throng store salvage` recovers intact \
+                    rows, and `throng store restore` restores a backup";
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,47 +104,57 @@ impl fmt::Display for DiskError {
             DiskError::OutOfSpace(what) => write!(f, "no space left for the store: {what}"),
             DiskError::Newer { folder, found, known } => write!(
                 f,
-                "the store in {} has format {found}, and this program knows formats up to {known}; nothing was changed. Use \
-                 the program that wrote it, or a newer one",
+                "the store in {} has format {found}, and this program supports formats up to \
+                 {known}; nothing was changed. Use the version that wrote it, or a newer one",
                 folder.display()
             ),
             DiskError::Older { folder, found, known } => write!(
                 f,
-                "the store in {} has format {found}, which was never released, and this program reads format {known}; nothing \
-                 was changed. Start with an empty data folder (--data DIR), or use the program that wrote it",
+                "the store in {} has format {found}, which was never released, and this program \
+                 reads format {known}; nothing was changed. Start with an empty data folder \
+                 (--data DIR), or use the version that wrote it",
                 folder.display()
             ),
             DiskError::NotMigrated { folder, found, known } => write!(
                 f,
-                "the store in {} has format {found}, and this program works with format {known}. `throng store migrate` changes \
-                 it in place, and so does the start of the server; a backup made before that is the way back",
+                "the store in {} has format {found}, and this program uses format {known}. `throng \
+                 store migrate` upgrades it in place, and so does starting the server; make a \
+                 backup first to be able to go back",
                 folder.display()
             ),
             DiskError::Importing(partitions) => write!(
                 f,
-                "an import into the store was interrupted, and rows of {} may be missing: make the same import again \
-                 (`throng store import FILE`), or drop what it has left (`throng store import --abandon`)",
+                "an import into the store was interrupted, and rows of {} may be missing: repeat \
+                 the same import (`throng store import FILE`), or delete its rows (`throng store \
+                 import --abandon`)",
                 named(partitions)
             ),
-            DiskError::Occupied { partition, actor } => write!(
-                f,
-                "partition {partition} of the store has rows already, of {actor} for one, and nothing was changed: \
-                 --replace removes all rows of the partitions that are imported"
-            ),
+            DiskError::Occupied { partition, actor } => {
+                write!(
+                    f,
+                    "partition {partition} of the store already has rows, for example of {actor}; \
+                     nothing was changed. --replace deletes existing rows of the imported \
+                     partitions"
+                )
+            }
             DiskError::BadExport(what) => f.write_str(what),
             DiskError::NotEmpty(path) => {
-                write!(f, "the folder is not empty: {} is there; take an empty folder, or move it away", path.display())
+                write!(
+                    f,
+                    "the folder is not empty: it contains {}; use an empty folder, or move it away",
+                    path.display()
+                )
             }
             DiskError::NoBackup(what) => f.write_str(what),
             DiskError::Lacks(path) => write!(
                 f,
-                "the store is not whole: {} is missing, and nothing was changed. If the store was copied, copy that, too, \
-                 as a user who may read it; otherwise {HELP}",
+                "the store is incomplete: {} is missing, and nothing was changed. If the store was \
+                 copied, copy that file as well, as a user who can read it; otherwise {HELP}",
                 path.display()
             ),
-            DiskError::NoStore(path) => write!(f, "there is no store in {}", path.display()),
+            DiskError::NoStore(path) => write!(f, "no store in {}", path.display()),
             DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}; {HELP}"),
-            DiskError::Unreadable(what) => write!(f, "a part of the store cannot be read: {what}; {HELP}"),
+            DiskError::Unreadable(what) => write!(f, "part of the store cannot be read: {what}; {HELP}"),
             DiskError::Io { what, source } => write!(f, "the file system failed: {what}: {source}"),
         }
     }

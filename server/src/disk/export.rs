@@ -187,29 +187,29 @@ impl<'a> Reader<'a> {
         let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
         let (version, format, length) = (number(8), number(12), number(16) as usize);
         if !head.starts_with(MAGIC) {
-            return Err(reader.bad("it does not begin as one"));
+            return Err(reader.bad("it has no export header"));
         }
         if version != VERSION {
-            return Err(reader.bad(&format!("it is of form {version}, and this program knows form {VERSION}")));
+            return Err(reader.bad(&format!("it has version {version}, and this program supports version {VERSION}")));
         }
         if format != FORMAT_VERSION {
             let what = format!(
-                "its rows are of format {format}, and this program writes format {FORMAT_VERSION}: export them with a \
-                 program of this format"
+                "its rows have format {format}, and this program uses format {FORMAT_VERSION}: \
+                 export them with a version of that format"
             );
             return Err(reader.bad(&what));
         }
         if length > LABEL_BYTES_MAX {
-            return Err(reader.bad("its head is damaged"));
+            return Err(reader.bad("its header is damaged"));
         }
         head.extend(reader.take(length)?);
         let checksum = reader.take(8)?;
         let seed = xxh3_64_with_seed(&head, 0);
         if checksum != seed.to_le_bytes() {
-            return Err(reader.bad("its head is damaged"));
+            return Err(reader.bad("its header is damaged"));
         }
         reader.found.label =
-            String::from_utf8(head.split_off(HEAD_BYTES)).map_err(|_| reader.bad("its label is no text"))?;
+            String::from_utf8(head.split_off(HEAD_BYTES)).map_err(|_| reader.bad("its label is not text"))?;
         reader.seed = seed;
         Ok(reader)
     }
@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
         let checksum = self.take(8)?;
         self.seed = xxh3_64_with_seed(&record, self.seed);
         if checksum != self.seed.to_le_bytes() {
-            return Err(self.bad("a part of it is damaged, missing or from elsewhere"));
+            return Err(self.bad("part of it is damaged, missing or foreign"));
         }
         let (kind, held) = (record[0], &record[RECORD_HEAD_BYTES..]);
         match (kind, self.begun) {
@@ -240,10 +240,10 @@ impl<'a> Reader<'a> {
                 self.found.checksum = self.seed;
                 match self.from.read(&mut more).map_err(DiskError::at(self.name))? {
                     0 => Ok(None),
-                    _ => Err(self.bad("something follows its end")),
+                    _ => Err(self.bad("data follows its end")),
                 }
             }
-            _ => Err(self.bad("its parts do not follow each other")),
+            _ => Err(self.bad("its parts are not consecutive")),
         }
     }
 
@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
                 {
                     batch.put(table, actor, sort, &[value]);
                 }
-                _ => return Err(self.bad("it holds something that is no row of its partition")),
+                _ => return Err(self.bad("it contains data that is not a row of its partition")),
             }
         }
         self.begun = Some(before + batch.len() as u64);
@@ -286,11 +286,11 @@ impl<'a> Reader<'a> {
         let mut bytes = Vec::new();
         // Memory grows only with bytes actually read: a length may be damaged.
         self.from.take(length as u64).read_to_end(&mut bytes).map_err(DiskError::at(self.name))?;
-        if bytes.len() < length { Err(self.bad("it ends in the middle")) } else { Ok(bytes) }
+        if bytes.len() < length { Err(self.bad("it is truncated")) } else { Ok(bytes) }
     }
 
     fn bad(&self, what: &str) -> DiskError {
-        DiskError::BadExport(format!("{} is no whole export of partitions: {what}", self.name.display()))
+        DiskError::BadExport(format!("{} is not a complete export of partitions: {what}", self.name.display()))
     }
 }
 

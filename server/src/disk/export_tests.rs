@@ -101,7 +101,7 @@ fn an_export_has_all_rows_of_its_partitions_and_no_others() {
     assert!(own.len() > 14);
     drop(before);
     let refused = imported(&other, &file, false).unwrap_err().to_string();
-    assert!(refused.contains("has rows already, of user") && refused.contains("--replace"), "{refused}");
+    assert!(refused.contains("already has rows, for example of user") && refused.contains("--replace"), "{refused}");
     assert_eq!(all(&*open(&other, &small()).unwrap().engine()), all_before, "nothing was changed");
     imported(&other, &file, true).unwrap();
     let after = open(&other, &small()).unwrap();
@@ -243,7 +243,7 @@ fn rows_of_another_format_are_not_taken_in() {
     bytes[12] += 1;
     std::fs::write(&file, &bytes).unwrap();
     let refused = verified(&file).unwrap_err().to_string();
-    let wanted = format!("its rows are of format {}, and this program writes", format::FORMAT_VERSION + 1);
+    let wanted = format!("its rows have format {}, and this program uses", format::FORMAT_VERSION + 1);
     assert!(refused.contains(&wanted), "{refused}");
     bytes[8] += 1;
     std::fs::write(&file, &bytes).unwrap();

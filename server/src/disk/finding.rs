@@ -125,7 +125,7 @@ impl fmt::Display for Finding {
         if let Some((after, last)) = &self.keys
             && (after.is_none() || last.is_none())
         {
-            f.write_str(" and of others may be lost: where the rows of this part begin or end is not known")?;
+            f.write_str(" and of others may be lost: the range of rows in this part is unknown")?;
         }
         Ok(())
     }

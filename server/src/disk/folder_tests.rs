@@ -46,14 +46,15 @@ fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_
     // Marks as a later program may leave them, with rows where this one does not look; those of
     // formats 4 and 3, and of up to format 2; and an unreadable one.
     let later = format!(
-        "has format {NEXT}, and this program knows formats up to {FORMAT_VERSION}; nothing was changed. Use the program that wrote \
-         it, or a newer one"
+        "has format {NEXT}, and this program supports formats up to {FORMAT_VERSION}; nothing was \
+         changed. Use the version that wrote it, or a newer one"
     );
     let next = format!("throng {NEXT}\n");
     let earlier = |number| {
         format!(
-            "has format {number}, which was never released, and this program reads format {FORMAT_VERSION}; nothing was changed. Start with \
-             an empty data folder (--data DIR), or use the program that wrote it"
+            "has format {number}, which was never released, and this program reads format \
+             {FORMAT_VERSION}; nothing was changed. Start with an empty data folder (--data DIR), \
+             or use the version that wrote it"
         )
     };
     for (mark, refusal) in [
@@ -295,10 +296,10 @@ fn half_a_backup_and_half_a_restore_are_refused() {
     let (half, data) = (dir.path().join("half"), dir.path().join("data"));
     std::fs::create_dir_all(half.join("store")).unwrap();
     let refused = restore::restore(&half, &held(&data), None, &mut |_| {}).unwrap_err().to_string();
-    assert!(refused.contains("is no backup: it has no file `backup.complete`"), "{refused}");
+    assert!(refused.contains("is not a backup: it has no file `backup.complete`"), "{refused}");
     let refused =
         restore::restore(&dir.path().join("nowhere"), &held(&data), None, &mut |_| {}).unwrap_err().to_string();
-    assert!(refused.ends_with("nowhere is no backup: there is no such folder"), "{refused}");
+    assert!(refused.ends_with("nowhere is not a backup: there is no such folder"), "{refused}");
     assert!(!data.join("store").exists());
     std::fs::write(data.join("restore.unfinished"), b"").unwrap();
     assert!(matches!(open(&data, &small()), Err(DiskError::Corrupt(_))));

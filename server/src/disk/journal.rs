@@ -74,8 +74,7 @@ pub(super) fn gap(dir: &Path, before: Before, due: u64, head: Head) -> Option<Fi
 }
 
 /// Advice for an operator about missing groups.
-pub(super) const ADVICE: &str =
-    "if this is a copy that was made while the server ran, make one with `throng store backup` instead";
+pub(super) const ADVICE: &str = "if this copy was made while the server was running, use `throng store backup` instead";
 
 /// A segment that has been read back.
 #[derive(Debug)]
@@ -129,7 +128,7 @@ impl Journal {
                 // Programs that record no number in tables also named segments before their heads
                 // were durable.
                 if tables.next_group.is_some() {
-                    return Err(corrupt(0, &format!("its head is not there; {ADVICE}")));
+                    return Err(corrupt(0, &format!("its header is missing; {ADVICE}")));
                 }
                 empty.push(number);
                 continue;
@@ -145,7 +144,8 @@ impl Journal {
         }
         if let (None, Some(due)) = (newest, tables.next_group) {
             return Err(DiskError::Corrupt(format!(
-                "acknowledged groups from {due} on are missing: {} is to follow what stands in tables; {ADVICE}",
+                "acknowledged groups from {due} on are missing: {} should follow the groups in \
+                 tables; {ADVICE}",
                 path(dir, tables.newest + 1).display()
             )));
         }
@@ -160,10 +160,7 @@ impl Journal {
                 let path = path(dir, last);
                 let file = OpenOptions::new().write(true).open(&path).map_err(DiskError::at(&path))?;
                 if torn {
-                    tracing::warn!(
-                        at = end,
-                        "the journal ended in a group that was never acknowledged; it is left out"
-                    );
+                    tracing::warn!(at = end, "the journal ends with a group that was never acknowledged; skipping it");
                     file.set_len(end).map_err(DiskError::at(&path))?;
                 }
                 // The last group may only be in the kernel's memory: it is visible from now on, and

@@ -78,7 +78,7 @@ impl Leftovers {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let free = (0..).map(|n| aside.join(if n == 0 { name.clone() } else { format!("{name}.{n}") }));
         let to = free.into_iter().find(|to| !to.exists()).expect("there is always another number");
-        tracing::warn!(file = %path.display(), to = %to.display(), "no list of tables names this file; it is moved aside");
+        tracing::warn!(file = %path.display(), to = %to.display(), "file moved aside: it is in no list of tables");
         fs::rename(path, &to).map_err(DiskError::at(path))
     }
 

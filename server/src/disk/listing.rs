@@ -90,7 +90,7 @@ impl Listing {
             other => other?,
         };
         if xxh3_128(&bytes) != checksum {
-            return Err(corrupt(&path, "the list of tables is not as it was written"));
+            return Err(corrupt(&path, "the list of tables is damaged"));
         }
         let found = sections(&bytes, 0).and_then(|all| runs(bytes.get(section(&all, b"tables")?)?));
         let (levels, runs) = found.ok_or_else(|| corrupt(&path, "the list of tables cannot be read"))?;

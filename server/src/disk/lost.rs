@@ -72,7 +72,7 @@ impl Lost {
         let from = hole.after.as_deref().map(behind).or_else(|| facts.first.clone());
         let last = hole.last.as_ref().or(facts.last.as_ref());
         let (Some(from), Some(last)) = (from, last) else {
-            return Err("where the rows that it has lost begin or end is not known");
+            return Err("the range of its lost rows is unknown");
         };
         let until = behind(last).min(vec![OWN, 0]);
         let lost = Lost {
@@ -124,13 +124,13 @@ impl Lost {
             bytes: self.bytes,
             after: Some(self.from[..self.from.len().saturating_sub(1)].to_vec()),
             last: Some(last),
-            what: format!("{}; the table was put apart, and its other rows are where they belong", self.what),
+            what: format!("{}; the table was quarantined, and its other rows are in place", self.what),
         }
     }
 
     fn error(&self) -> DiskError {
         DiskError::Unreadable(format!(
-            "rows were lost at byte {} of table {}, which was put apart: {}",
+            "rows were lost at byte {} of table {}, which was quarantined: {}",
             self.at, self.file, self.what
         ))
     }

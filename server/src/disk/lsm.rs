@@ -192,7 +192,8 @@ impl LsmEngine {
             let damaged = self.store.tables.damages().pending() > 0;
             if damaged && runs >= RUNS_MAX {
                 return Err(DiskError::OutOfSpace(
-                    "tables are not merged because some are damaged and could not be put apart, and are too many now"
+                    "compaction is paused because damaged tables could not be quarantined, and \
+                     there are too many tables"
                         .into(),
                 ));
             }
@@ -361,7 +362,7 @@ impl Engine for LsmEngine {
             && let Err(error) = self.seal(&mut writer)
         {
             // Nothing is lost. If the engine is broken, the next commit reports it.
-            tracing::warn!(%error, "rows in memory could not be handed on");
+            tracing::warn!(%error, "rows in memory could not be handed over");
         }
         // Also the one just begun: it has room for a whole buffer.
         self.store.layers.load().active.shrink();

@@ -224,7 +224,7 @@ impl Mending {
         // not kept for inspection, but no row is lost.
         for (path, to) in unnamed {
             if let Err(error) = fs::rename(path, &to) {
-                tracing::warn!(file = %path.display(), %error, "a damaged table could not be kept");
+                tracing::warn!(file = %path.display(), %error, "a damaged table could not be preserved");
             }
         }
         Ok(())
@@ -249,14 +249,15 @@ impl Mending {
             let file = self.path(replaced.table);
             match self.apart.iter().find(|(path, _)| *path == file) {
                 None => tracing::warn!(file = %file.display(),
-                    "a table was damaged: all its rows are whole, and were written anew: nothing is lost"),
+                    "a table was damaged: all its rows are intact and were rewritten; nothing is \
+                     lost"),
                 Some((_, name)) => {
                     let lost: Vec<_> = self.lost.iter().filter(|lost| lost.file == *name).collect();
                     let bytes: u64 = lost.iter().map(|lost| lost.bytes).sum();
                     tracing::error!(file = %file.display(), parts = lost.len(), bytes,
-                        "a damaged table was put apart as {APART}/{name}: rows of it are lost, who asks for one gets an \
-                         error, all others are served, and tables are merged; `throng store check` names the users \
-                         concerned");
+                        "a damaged table was quarantined as {APART}/{name}: some of its rows are \
+                         lost and reads of them fail; other rows are served, and compaction \
+                         continues; `throng store check` names the affected users");
                 }
             }
         }

@@ -108,7 +108,7 @@ impl MergeSpace {
         let needed = self.needed(self.least_bytes.load(Ordering::Relaxed), bytes);
         self.wanted_bytes.store(needed, Ordering::Relaxed);
         Err(DiskError::OutOfSpace(format!(
-            "tables must be merged, which needs {needed} bytes of free space; {} are free",
+            "tables must be compacted, which needs {needed} bytes of free space; {} are free",
             self.free().unwrap_or(0)
         )))
     }

@@ -100,7 +100,8 @@ pub(super) fn run(
         && let Some(damage) = engine.damage().first()
     {
         return Err(DiskError::Corrupt(format!(
-            "it cannot be changed from format {found} to {}, because rows of it are lost ({damage}); nothing was changed",
+            "it cannot be migrated from format {found} to {}, because rows are lost ({damage}); \
+             nothing was changed",
             formats.known
         )));
     }
@@ -172,9 +173,10 @@ fn chunk(
     })?;
     match fault {
         None => Ok(whole),
-        Some(what) => {
-            Err(DiskError::Corrupt(format!("a row cannot be changed from format {} to {}: {what}", step.from, step.to)))
-        }
+        Some(what) => Err(DiskError::Corrupt(format!(
+            "a row cannot be migrated from format {} to {}: {what}",
+            step.from, step.to
+        ))),
     }
 }
 
@@ -203,6 +205,6 @@ fn commit(engine: &dyn Engine, batch: &Batch) -> Result<(), DiskError> {
 fn state(engine: &dyn Engine) -> Result<Option<State>, DiskError> {
     let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: MIGRATION_KEY.into() };
     let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
-    let unread = || DiskError::Corrupt("how far its migration has come cannot be read".into());
+    let unread = || DiskError::Corrupt("the progress of its migration cannot be read".into());
     row.map(|row| State::decode(&row).ok_or_else(unread)).transpose()
 }

@@ -109,8 +109,10 @@ fn whoever_does_not_migrate_leaves_an_earlier_format_alone_and_says_what_to_do()
 fn a_program_of_the_format_before_keeps_away() {
     const BEFORE: u32 = FORMAT_VERSION - 1;
     const KNOWN: Formats = Formats { oldest: BEFORE, known: BEFORE, steps: &[], chunk_bytes: 1_000 };
-    let wanted =
-        format!("has format {FORMAT_VERSION}, and this program knows formats up to {BEFORE}; nothing was changed");
+    let wanted = format!(
+        "has format {FORMAT_VERSION}, and this program supports formats up to {BEFORE}; nothing \
+         was changed"
+    );
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     let lock = taken(dir.path()).unwrap();
@@ -198,7 +200,7 @@ fn a_store_of_which_rows_are_lost_is_not_begun_with() {
     drop(store);
     let refused = Store::migrate_to(&taken(dir.path()).unwrap(), &small(), &FORMATS, &mut |_| {}).unwrap_err();
     let refused = refused.to_string();
-    assert!(refused.contains("rows of it are lost") && refused.contains("throng store salvage"), "{refused}");
+    assert!(refused.contains("rows are lost") && refused.contains("throng store salvage"), "{refused}");
     let mark = std::fs::read_to_string(dir.path().join("store/version")).unwrap();
     assert_eq!(mark, format!("throng {FORMAT_VERSION}\n"), "nothing was changed");
     let other = open(dir.path(), &small()).unwrap();

@@ -11,7 +11,7 @@ use super::group;
 use super::segment::{GROUP_HEAD_BYTES, HEAD_BYTES, Head, group_at};
 
 /// A note about the users named for a damaged group.
-pub(super) const GUESSED: &str = "users are named as far as they can still be read in it, and there may be others";
+pub(super) const GUESSED: &str = "users are named where they can still be read; there may be others";
 
 /// The readable parts of a segment.
 #[derive(Debug, Default)]
@@ -55,15 +55,11 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
         }
         None => match guessed(bytes, expected) {
             Some((salt, first)) => {
-                found.lose(0, HEAD_BYTES, "the segment's head is not as it was written; no group is lost by it".into());
+                found.lose(0, HEAD_BYTES, "the segment's header is damaged; no group is lost".into());
                 Head { number, salt, first }
             }
             None => {
-                found.lose(
-                    0,
-                    bytes.len(),
-                    "the segment's head and its first group are not as they were written".into(),
-                );
+                found.lose(0, bytes.len(), "the segment's header and its first group are damaged".into());
                 return found;
             }
         },
@@ -103,11 +99,12 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
                 let end = group_end(bytes, at);
                 let what = match end > bytes.len() {
                     true => {
-                        "the file ends within a group: it is cut, with any groups that followed, or the power failed before this \
-                             one was acknowledged"
+                        "the file ends within a group: it was truncated, with any groups that \
+                         followed, or the power failed before this group was acknowledged"
                     }
                     false => {
-                        "the last group is not whole: it is damaged, or the power failed before it was acknowledged"
+                        "the last group is incomplete: it is damaged, or the power failed before \
+                         it was acknowledged"
                     }
                 };
                 let end = end.min(bytes.len());
@@ -119,7 +116,7 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
             None => return found,
         };
         let groups = sequence.wrapping_sub(next);
-        found.lose(at, until - at, format!("{groups} groups are not as they were written; {GUESSED}"));
+        found.lose(at, until - at, format!("{groups} groups are damaged; {GUESSED}"));
         found.name(&bytes[at..until]);
         (at, next) = (until, sequence);
     }

@@ -44,7 +44,7 @@ pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
     let shown = folder.display();
     let link = fs::symlink_metadata(folder)?;
     if link.is_symlink() && link.uid() != us && link.uid() != 0 {
-        let text = format!("{shown} is a symbolic link of user {}, who could lead it elsewhere", link.uid());
+        let text = format!("{shown} is a symbolic link owned by user {}, who could redirect it", link.uid());
         return Err(Unsafe::Others(text));
     }
     // The same folder is inspected and changed, whatever happens to its name.
@@ -52,8 +52,8 @@ pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
     let found = open.metadata()?;
     if found.uid() != us {
         let text = format!(
-            "{shown} belongs to user {} and this is user {us}: run throng as its owner, or give it away \
-             (chown -R {us} {shown})",
+            "{shown} belongs to user {}, but throng runs as user {us}: run it as the owner, or \
+             change the owner (chown -R {us} {shown})",
             found.uid()
         );
         return Err(Unsafe::Others(text));
@@ -66,7 +66,10 @@ pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
     for name in OWN {
         tighten(&folder.join(name))?;
     }
-    Ok(Some(format!("{shown} was open to other users (mode {before:04o}): it is 0700 now, and what is in it 0600")))
+    Ok(Some(format!(
+        "{shown} was accessible to other users (mode {before:04o}); changed to 0700, and its files \
+         to 0600"
+    )))
 }
 
 /// Removes others' access to a file, or to a folder with all its content. Links and missing files

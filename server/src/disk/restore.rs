@@ -33,7 +33,9 @@ pub fn verify(from: &Path, value: ValueCheck<'_>, progress: &mut dyn FnMut(u64))
 fn held(from: &Path) -> Result<FolderLock, DiskError> {
     FolderLock::take_there(from).map_err(|error| match error {
         LockError::Io(error) => DiskError::at(from)(error),
-        LockError::Held(who) => DiskError::NoBackup(format!("{} is no backup: it is in use ({who})", from.display())),
+        LockError::Held(who) => {
+            DiskError::NoBackup(format!("{} is not a backup: it is in use ({who})", from.display()))
+        }
         LockError::Unsafe(what) => DiskError::NoBackup(format!("{} cannot be used: {what}", from.display())),
     })
 }
@@ -69,8 +71,9 @@ pub fn restore(
     let found = check::check(&held(from)?, &|_, _, _, _| Ok(()), &mut |_| {})?;
     if let Some(first) = found.findings.iter().map(Finding::to_string).chain(found.first_problems).next() {
         return Err(DiskError::NoBackup(format!(
-            "the backup is damaged, and nothing was restored: {first}; `throng store backup verify {0}` names all that is \
-             damaged, `throng store salvage --data {0} --into DIR` brings out what is whole",
+            "the backup is damaged, and nothing was restored: {first}; `throng store backup verify \
+             {0}` lists all damage, `throng store salvage --data {0} --into DIR` recovers intact \
+             rows",
             from.display()
         )));
     }
@@ -91,7 +94,7 @@ pub fn restore(
 
 /// Checks that the folder is a complete backup.
 fn refuse_unfinished(from: &Path) -> Result<(), DiskError> {
-    let lacks = |what: &str| Err(DiskError::NoBackup(format!("{} is no backup: {what}", from.display())));
+    let lacks = |what: &str| Err(DiskError::NoBackup(format!("{} is not a backup: {what}", from.display())));
     match fs::metadata(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return lacks("there is no such folder"),
         Err(error) => return Err(DiskError::at(from)(error)),

@@ -191,8 +191,8 @@ impl Still {
             }
         };
         if !self.runs.is_empty() {
-            let what =
-                "no list of tables can be read: all files there count as tables, so rows that were removed may be back";
+            let what = "no list of tables can be read: all files are treated as tables, so deleted \
+                        rows may reappear";
             self.findings.push(Finding::new(tree.join(TABLES), what));
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Still {
             if found.unwritten && behind_tables.is_some() {
                 // Only programs that record no number in tables named segments before their heads
                 // were durable.
-                let what = format!("its head is not there, and none of its groups; {}", journal::ADVICE);
+                let what = format!("its header and all of its groups are missing; {}", journal::ADVICE);
                 self.findings.push(Finding::at(&path, 0, bytes.len() as u64, &what));
             }
             let memtable = Memtable::new(number, expected.unwrap_or(0), Rows::with_capacity(bytes.len(), seed));
@@ -389,7 +389,7 @@ impl Iterator for Newest<'_> {
 
 impl Engine for Still {
     fn commit(&self, _: &[Batch]) -> Result<(), DiskError> {
-        Err(DiskError::from_io("the store was opened for reading only", io::ErrorKind::ReadOnlyFilesystem.into()))
+        Err(DiskError::from_io("the store is open for reading only", io::ErrorKind::ReadOnlyFilesystem.into()))
     }
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {

@@ -361,7 +361,7 @@ impl Tables {
     pub(super) fn next_group(&self) -> Result<Option<u64>, DiskError> {
         let found = match self.get(NEXT_GROUP_KEY) {
             Err(DiskError::Unreadable(what)) => {
-                tracing::warn!(what, "whether the journal is complete cannot be known");
+                tracing::warn!(what, "the journal may be incomplete");
                 return Ok(None);
             }
             found => found?,
@@ -625,7 +625,7 @@ fn open_tree(
 
 /// The store's own record of lost ranges.
 fn lost_ranges(tree: &AnyTree, dir: &Path) -> Result<LostRanges, DiskError> {
-    let corrupt = |what: &str| DiskError::Corrupt(format!("the record of the rows that have been lost: {what}"));
+    let corrupt = |what: &str| DiskError::Corrupt(format!("the record of lost rows: {what}"));
     let mut found = Vec::new();
     for row in tree.range(LOST_PREFIX..LOST_END, ALL, None) {
         let (key, value) = match row.into_inner() {
@@ -634,7 +634,7 @@ fn lost_ranges(tree: &AnyTree, dir: &Path) -> Result<LostRanges, DiskError> {
             Err(_) if !has_put_apart(dir) => break,
             Err(error) => return Err(corrupt(&error.to_string())),
         };
-        found.push(Lost::decode(&key, &value).ok_or_else(|| corrupt("it is of a form that is not known here"))?);
+        found.push(Lost::decode(&key, &value).ok_or_else(|| corrupt("it has an unknown format"))?);
     }
     Ok(LostRanges::new(found))
 }

@@ -120,7 +120,7 @@ impl Worker {
     /// Why the thread has ended; the first caller gets the full error.
     pub(super) fn failure(&self) -> Option<DiskError> {
         let failed = self.shared.has_failed.load(Ordering::Acquire);
-        let again = || DiskError::from_io("the store", std::io::Error::other("one of its threads has failed before"));
+        let again = || DiskError::from_io("the store", std::io::Error::other("one of its threads has already failed"));
         failed.then(|| self.shared.state().failed.take().unwrap_or_else(again))
     }
 

@@ -40,7 +40,7 @@ pub fn choose(preference: Preference, settings: &Settings) -> io::Result<Choice>
                 return Ok(Choice { driver: Box::new(driver), fallback: None });
             }
             Err(error) if preference == Preference::Uring => {
-                return Err(io::Error::new(error.kind(), format!("io_uring was asked for, but {error}")));
+                return Err(io::Error::new(error.kind(), format!("io_uring was requested, but {error}")));
             }
             Err(error) => Some(error.to_string()),
         },

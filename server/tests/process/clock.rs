@@ -180,7 +180,7 @@ fn a_server_that_starts_31_days_ahead_loses_no_file_and_goes_on_when_its_clock_i
         assert!((2_678_400..2_679_000).contains(&ahead_s), "{status}");
         assert!(status["clock"]["left_s"].as_u64().is_some_and(|left_s| left_s <= 7 * 86_400), "{status}");
         let warnings = process.get("/ready")["warnings"].to_string();
-        assert!(warnings.contains("s ahead of what was expected"), "{warnings}");
+        assert!(warnings.contains("s ahead of the expected time"), "{warnings}");
         let said = String::from_utf8_lossy(&process.command(&["ctl", "status"]).stdout).into_owned();
         assert!(said.contains("throng ctl clock confirm"), "{said}");
         until("seconds that are shown", || process.shown_ago_ms() < 5_000);
@@ -188,7 +188,7 @@ fn a_server_that_starts_31_days_ahead_loses_no_file_and_goes_on_when_its_clock_i
         // The clock is corrected: it is no longer in doubt, and the dashboard continues.
         set_clock(folder.path(), "0");
         until("a clock that is believed", || !process.is_in_doubt());
-        assert!(process.log().contains("near what was expected again"), "{}", process.log());
+        assert!(process.log().contains("close to the expected time again"), "{}", process.log());
         until("seconds that are shown", || process.shown_ago_ms() < 5_000);
         assert!(process.download(&first).starts_with("HTTP/1.1 200"), "{driver}");
         assert!(!process.get("/ready")["warnings"].to_string().contains("wall clock"));

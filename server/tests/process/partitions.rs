@@ -142,7 +142,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     broken[whole.len() / 2] ^= 1;
     std::fs::write(file, broken).expect("written");
     let (exit, text) = to.refused(&["store", "import", file, "--replace"]);
-    assert!(exit == 1 && text.contains("is no whole export of partitions"), "{text}");
+    assert!(exit == 1 && text.contains("is not a complete export of partitions"), "{text}");
     std::fs::write(file, whole).expect("written");
     let other = Host::new(&[]);
     other.good(&["user", "add", "romeo@example.org", "--password", PASSWORD]);

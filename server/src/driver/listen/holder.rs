@@ -54,11 +54,11 @@ impl Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::Own(address) => write!(f, "this process: it listens at {address} already"),
+            Holder::Own(address) => write!(f, "this process, which already listens at {address}"),
             Holder::Process(pid, name) => write!(f, "process {pid} ({name})"),
-            Holder::User(user) => write!(f, "a process of user {user}, which only root can name (ss -ltnp)"),
-            Holder::Orphan => f.write_str("a process that has ended and whose sockets the kernel is still closing"),
-            Holder::Unknown => f.write_str("another process, which /proc does not show (ss -ltnp as root)"),
+            Holder::User(user) => write!(f, "a process of user {user} (run ss -ltnp as root for its name)"),
+            Holder::Orphan => f.write_str("a process that has exited; the kernel is still closing its sockets"),
+            Holder::Unknown => f.write_str("another process (run ss -ltnp as root for its name)"),
         }
     }
 }
