@@ -126,7 +126,7 @@ async def test_accounts_are_changed_elsewhere(external_world, client):
     for arguments in (["user", "add", "new@localhost", "--password", "x"],
                       ["user", "passwd", actor.bare, "--password", "x"], ["invite"]):
         code, said = server.throng(*arguments)
-        assert code != 0 and "kept elsewhere" in said, (arguments, said)
+        assert code != 0 and "managed by external_auth" in said, (arguments, said)
     await actor.ping()
 
 

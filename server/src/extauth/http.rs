@@ -52,7 +52,7 @@ impl Service {
         tls: impl FnOnce() -> Result<Arc<ClientConfig>, String>,
         token: Option<String>,
     ) -> Result<Service, String> {
-        let wrong = || format!("{url} is no URL of HTTP or HTTPS");
+        let wrong = || format!("{url} is not an HTTP or HTTPS URL");
         let uri: hyper::Uri = url.parse().map_err(|_| wrong())?;
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
@@ -146,7 +146,7 @@ impl Line {
 /// Returns the body of a response.
 async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Bytes, Fault> {
     let response = connection.exchange(request).await.map_err(|lost| match lost {
-        Lost::NoHttp => Fault::Wrong("it does not answer in HTTP"),
+        Lost::NoHttp => Fault::Wrong("its answer is not HTTP"),
         Lost::Ended => Fault::Ended,
     })?;
     if response.status() != StatusCode::OK {
@@ -162,6 +162,6 @@ fn read(what: &What, body: &[u8]) -> Result<Said, Fault> {
         (What::Channels(_), body) => inquiry::answer(body).map(Said::Channels).map_err(Fault::Wrong),
         (What::User(_), b"true") => Ok(Said::User(Verdict::Yes)),
         (What::User(_), b"false") => Ok(Said::User(Verdict::No)),
-        _ => Err(Fault::Wrong("it has answered with something else than true or false")),
+        _ => Err(Fault::Wrong("its answer is neither true nor false")),
     }
 }

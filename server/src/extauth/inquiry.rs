@@ -24,8 +24,8 @@ pub(super) fn body(inquiry: &Inquiry) -> Value {
 /// # Errors
 /// Why it is invalid.
 pub(super) fn answer(body: &[u8]) -> Result<Decision, &'static str> {
-    let told: Value = serde_json::from_slice(body).map_err(|_| "its answer is no JSON")?;
-    let allowed = told.get("allow").and_then(Value::as_bool).ok_or("its answer does not say allow as true or false")?;
+    let told: Value = serde_json::from_slice(body).map_err(|_| "its answer is not JSON")?;
+    let allowed = told.get("allow").and_then(Value::as_bool).ok_or("its answer lacks allow as true or false")?;
     if !allowed {
         return Ok(Decision::Denied);
     }
@@ -34,14 +34,14 @@ pub(super) fn answer(body: &[u8]) -> Result<Decision, &'static str> {
         None => None,
         Some(name) => {
             let name = name.as_str().filter(|name| is_name(name));
-            Some(Arc::from(name.ok_or("name is no text of 1 to 128 bytes on one line")?))
+            Some(Arc::from(name.ok_or("name must be one line of 1 to 128 bytes")?))
         }
     };
     let seconds = match member("seconds") {
         None => None,
         Some(seconds) => {
             let seconds = seconds.as_u64().filter(|seconds| *seconds > 0);
-            let seconds = seconds.ok_or("seconds is no whole number above 0")?;
+            let seconds = seconds.ok_or("seconds must be a positive integer")?;
             Some(u32::try_from(seconds).unwrap_or(u32::MAX))
         }
     };

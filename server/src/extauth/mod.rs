@@ -150,10 +150,10 @@ enum Fault {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Fault::Ended => f.write_str("it has ended without an answer"),
+            Fault::Ended => f.write_str("it closed the connection without an answer"),
             Fault::NotThere(why) => write!(f, "it cannot be reached: {why}"),
             Fault::Wrong(what) => f.write_str(what),
-            Fault::Status(status) => write!(f, "it has answered with status {status}, where only 200 is an answer"),
+            Fault::Status(status) => write!(f, "it answered with status {status}; expected 200"),
             Fault::Late => f.write_str("it has not answered in time"),
         }
     }
@@ -205,11 +205,13 @@ impl Standing {
                 Of::Users(domain) => tracing::warn!(
                     domain,
                     %fault,
-                    "external authentication is down: logins of this domain are refused until it answers a trial"
+                    "external authentication is down: logins of this domain are refused until a \
+                     probe succeeds"
                 ),
                 Of::Channels => tracing::warn!(
                     %fault,
-                    "the service of notify_ask is down: what it would have to allow is refused until it answers a trial"
+                    "the service of notify_ask is down: requests that it decides are refused until \
+                     a probe succeeds"
                 ),
             }
         }

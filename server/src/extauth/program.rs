@@ -99,7 +99,7 @@ impl Process {
         let mut into = [0; ANSWER_BYTES + 1];
         match self.stdout.try_read(&mut into) {
             Ok(0) => return Err(Fault::Ended),
-            Ok(_) => return Err(Fault::Wrong("it has said something that it was not asked for")),
+            Ok(_) => return Err(Fault::Wrong("it sent an unexpected answer")),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => return Err(Fault::Ended),
         }
@@ -117,14 +117,14 @@ impl Process {
             self.stdout.readable().await.map_err(|_| Fault::Ended)?;
             match self.stdout.try_read(&mut into[filled..]) {
                 Ok(0) if filled == 0 => return Err(Fault::Ended),
-                Ok(0) => return Err(Fault::Wrong("it has ended in the middle of an answer")),
+                Ok(0) => return Err(Fault::Wrong("it ended in the middle of an answer")),
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return Err(Fault::Ended),
             }
         }
         let whole = into.first_chunk().filter(|_| filled == ANSWER_BYTES);
-        let wrong = Fault::Wrong("it has not answered with 0, 2, 0 and 0 or 1, as the protocol has it");
+        let wrong = Fault::Wrong("its answer is not 0, 2, 0 and 0 or 1, as the protocol requires");
         whole.and_then(|bytes| answer(*bytes)).ok_or(wrong)
     }
 }

@@ -45,7 +45,7 @@ impl std::fmt::Display for TokenFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TokenFault::Unreadable(error) => write!(f, "{error}"),
-            TokenFault::Weak => write!(f, "a token is a line of at least {TOKEN_MIN} characters without blanks"),
+            TokenFault::Weak => write!(f, "a token must be one line of at least {TOKEN_MIN} characters without spaces"),
         }
     }
 }

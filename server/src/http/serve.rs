@@ -214,7 +214,7 @@ async fn look_in<T: Send + 'static>(
         drop(place);
         found
     });
-    looked.await.unwrap_or_else(|| Err(Refused::absent("what was recorded could not be read; the log says why")))
+    looked.await.unwrap_or_else(|| Err(Refused::absent("the recording could not be read; see the log")))
 }
 
 async fn schema(State(seen): State<Seen>) -> Result<Response, Refused> {
@@ -244,7 +244,7 @@ async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) ->
     match asked.await {
         Some(Ok(told)) => Ok(Json(told).into_response()),
         Some(Err(fault)) => Err(Refused::absent(&fault.text)),
-        None => Err(Refused::absent("the shards could not be asked; the log says why")),
+        None => Err(Refused::absent("the shards did not answer; see the log")),
     }
 }
 

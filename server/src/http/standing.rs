@@ -35,16 +35,17 @@ fn shard(shard: usize, idle: Duration, look: &Look) -> Wrong {
     let stands = look.thread(&thread).filter(|standing| standing.is_stuck());
     let stands = match stands {
         Some(standing) => format!("{thread} {}", waits::standing(look, standing)),
-        None => "`throng ctl profile wait` shows where it stands".to_owned(),
+        None => "`throng ctl profile wait` shows where it is".to_owned(),
     };
-    let text = format!("has not turned for {} s, and all of its users wait: {stands}", idle.as_secs());
+    let text = format!("has made no progress for {} s, and all of its users wait: {stands}", idle.as_secs());
     wrong(Weight::Bad, format!("shard {shard}"), text)
 }
 
 fn syncs(look: &Look) -> Option<Wrong> {
     let (mean_ms, count) = (look.slow_sync()?.as_millis(), look.syncs.count);
     let text = format!(
-        "takes {mean_ms} ms for a sync of the journal, the mean of the last {count}: every archived message waits for one"
+        "takes {mean_ms} ms per journal sync, mean of the last {count}: every archived message \
+         waits for one"
     );
     Some(wrong(Weight::Bad, "disk", text))
 }
@@ -109,12 +110,15 @@ mod tests {
         let told = told(&[(1, Duration::from_secs(9))], &look, &[]);
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(
-            told[0].starts_with("shard 1 has not turned for 9 s, and all of its users wait: shard-1 has been at no"),
+            told[0].starts_with(
+                "shard 1 has made no progress for 9 s, and all of its users wait: shard-1 has been \
+                 at no"
+            ),
             "{told:?}"
         );
         assert!(told[1].starts_with("lock knobs has been held by `plant` for 9 s"), "{told:?}");
         assert!(told[1].ends_with("; for up to 7 s it has kept waiting: `admin`"), "{told:?}");
-        assert!(told[2].starts_with("disk takes 203 ms for a sync of the journal, the mean of the last 4"), "{told:?}");
+        assert!(told[2].starts_with("disk takes 203 ms per journal sync, mean of the last 4"), "{told:?}");
     }
 
     #[test]
@@ -122,9 +126,9 @@ mod tests {
         let busy = |jid: &str, times| Owed::Account { jid: jid.into(), times, since_s: 34 };
         let told = told(&[], &Look::default(), &[busy("a@x", 3), busy("b@x", 120)]);
         assert_eq!(told.len(), 2, "{told:?}");
-        let sentence = "b@x sends faster than an account may (account_stanzas_per_second), and is read more slowly: it was held \
-                        back 120 times in 34 s; `throng user show`";
-        assert!(told[0].starts_with(sentence) && told[1].starts_with("a@x sends"), "{told:?}");
+        let sentence = "b@x exceeds the rate of an account (account_stanzas_per_second) and is \
+                        throttled: 120 times in 34 s; `throng user show`";
+        assert!(told[0].starts_with(sentence) && told[1].starts_with("a@x exceeds"), "{told:?}");
     }
 
     #[test]
@@ -141,8 +145,8 @@ mod tests {
             [deaf("a@x/1", 40 << 10, 0), deaf("b@x/1", 70 << 10, 12), Owed::Waiting { jid: "c@x".into(), messages: 9 }];
         let told = told(&[], &Look::default(), &owed);
         assert_eq!(told.len(), 2, "{told:?}");
-        let deaf =
-            "b@x/1 does not read: 70 KiB wait for it in shard 1, and it (192.0.2.1:5) has taken nothing for 12 s";
+        let deaf = "b@x/1 does not read: 70 KiB wait for it in shard 1, and it (192.0.2.1:5) has \
+                    read nothing for 12 s";
         assert!(told[0].starts_with(deaf), "{told:?}");
         assert!(told[1].starts_with("a@x/1 reads slowly: 40 KiB wait for it (192.0.2.1:5) in shard 1"), "{told:?}");
     }

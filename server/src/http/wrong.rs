@@ -74,8 +74,7 @@ fn long_commit(series: &Series) -> Option<Wrong> {
         Some((disk, took)) => format!("in that second the writes of {disk} took {took:.0} ms, all together"),
         None => "no disk's writes took as long in that second: the cores may have been busy (cpu, pressure)".to_owned(),
     };
-    let text =
-        format!("has taken {longest:.0} ms for a commit, and all that is archived or durable waited meanwhile: {why}");
+    let text = format!("took {longest:.0} ms for a commit, which delayed everything archived or durable: {why}");
     Some(wrong(Weight::Warn, "store", text))
 }
 
@@ -91,7 +90,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
             }
             let drains = match grows {
                 g if g < -1.0 => format!("which are drained in {:.0} s at this rate", now / -g),
-                g if g > 1.0 => format!("{g:.0} more each second, and will not drain"),
+                g if g > 1.0 => format!("growing by {g:.0} per second, and will not drain"),
                 _ => "which do not get fewer".to_owned(),
             };
             let weight = if grows > 1.0 { Bad } else { Warn };
@@ -121,14 +120,14 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         cut > 0.05,
         Warn,
         "clients",
-        format!("are cut off because they ask on and acknowledge nothing, {cut:.1} a second"),
+        format!("are ended because they send requests without acknowledging output, {cut:.1} per second"),
     );
     let refused = total("shard", "parked_refused");
     rule(
         refused > 0.05,
         Bad,
         "store",
-        format!("does not keep up: {refused:.1} stanzas a second are refused because too many wait for it"),
+        format!("does not keep up: {refused:.1} stanzas per second are refused because its queue is full"),
     );
     let missed = total("shard", "notify_gaps");
     rule(
@@ -136,8 +135,8 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         Warn,
         "channels",
         format!(
-            "have let subscribers miss items, {missed:.1} times a second: they read too slowly or came back too late; keep more with \
-             notify_items_max and notify_items_seconds"
+            "had gaps for subscribers, {missed:.1} per second: they read too slowly or returned \
+             too late; keep more items with notify_items_max and notify_items_seconds"
         ),
     );
     let refused = total("shard", "notify_publish_refused");
@@ -146,8 +145,8 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         Warn,
         "channels",
         format!(
-            "refuse {refused:.0} publications a second: the answers say why; 401 and 403 are about tokens, 429 is the limit of one \
-             address (notify_publications_per_second)"
+            "refuse {refused:.0} publications per second: see the HTTP status; 401 and 403 concern \
+             tokens, 429 is the limit per address (notify_publications_per_second)"
         ),
     );
     let dropped = total("tcp", "lsn_over");
@@ -156,7 +155,8 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         Bad,
         "listeners",
         format!(
-            "drop {dropped:.1} connections a second because their queue is full: raise net.core.somaxconn and backlog (`throng doctor`)"
+            "drop {dropped:.1} connections per second because their queue is full: raise \
+             net.core.somaxconn and backlog (`throng doctor`)"
         ),
     );
     let again = most("tcp", "retr_pct");
@@ -164,20 +164,18 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         again > 2.0 && total("tcp", "retr") > 20.0,
         Warn,
         "network",
-        format!("loses what is sent: {again:.1} % of TCP segments had to be sent again"),
+        format!("loses packets: {again:.1} % of TCP segments were retransmitted"),
     );
     let flush = most("disk", "fl_wait");
     rule(flush > 50.0, Bad, "disk", format!("takes {flush:.0} ms for a flush: every archived message waits for one"));
     let left = least("memory", "avail_pct");
-    rule(left < 10.0, Bad, "memory", format!("is almost used up: {left:.0} % of this host's is left"));
+    rule(left < 10.0, Bad, "memory", format!("is almost exhausted: {left:.0} % of this host's is available"));
     let swapped = total("memory", "swp_tot") - total("memory", "swp_free");
     rule(
         swapped > 64.0,
         Warn,
         "memory",
-        format!(
-            "is short: {swapped:.0} MiB are swapped out, and a shard that waits for them keeps all of its users waiting"
-        ),
+        format!("is short: {swapped:.0} MiB are swapped out, and a shard that needs them delays all of its users"),
     );
     let idle = least("cpu", "idle");
     let busy = 100.0 - idle;
@@ -188,14 +186,9 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         format!("is {busy:.0} % busy, all cores taken together (`throng ctl profile cpu` shows the server's part)"),
     );
     let (own, max) = (most("files", "own"), most("files", "own_max"));
-    rule(own > 0.9 * max, Bad, "descriptors", format!("are almost used up: {own:.0} of {max:.0} (`throng doctor`)"));
+    rule(own > 0.9 * max, Bad, "descriptors", format!("are almost exhausted: {own:.0} of {max:.0} (`throng doctor`)"));
     let waited = most("pressure", "io_full");
-    rule(
-        waited > 40.0,
-        Warn,
-        "disk",
-        format!("keeps everything waiting: nothing could run for {waited:.0} % of the time"),
-    );
+    rule(waited > 40.0, Warn, "disk", format!("delays everything: no task could run for {waited:.0} % of the time"));
     found.sort_by_key(|wrong| wrong.weight);
     found
 }

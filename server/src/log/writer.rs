@@ -179,7 +179,7 @@ pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
                 }
             }
             if lost > 0 {
-                let text = format!("{lost} lines of the log are missing here: they came faster than they were read");
+                let text = format!("{lost} log lines are missing here: they were written faster than they were read");
                 written.error(&own, err.as_fd(), &own.line("WARN", &text));
             }
             own.done(count);
@@ -227,7 +227,7 @@ impl Written {
         if let Err((why, _)) = write(to, line)
             && !std::mem::replace(&mut self.told, true)
         {
-            self.error(lines, error, &lines.line("WARN", &format!("standard output cannot be written to: {why}")));
+            self.error(lines, error, &lines.line("WARN", &format!("cannot write to standard output: {why}")));
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn export(to: &Path, plan: &Export<'_>, step: &mut dyn FnMut(&Summary)) -> R
     let mut summary = Summary::default();
     let hosts = hosts(plan)?;
     for wanted in plan.domains.iter().filter(|domain| !hosts.contains_key(*domain)) {
-        summary.one("host", format!("{wanted} has no accounts in this store"), &|| wanted.clone());
+        summary.one("host", format!("this store has no accounts at {wanted}"), &|| wanted.clone());
     }
     let mut main = match plan.layout {
         Layout::File => Some(Out::create(to.to_owned())?),

@@ -103,7 +103,7 @@ fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
     }
     found.sort_unstable();
     if found.is_empty() {
-        return Err(wrong("no file in it is named *.xml and begins with <server-data/>: name the export".into()));
+        return Err(wrong("it contains no file *.xml that begins with <server-data/>: name the export".into()));
     }
     Ok(found)
 }
@@ -267,8 +267,10 @@ impl Importing<'_> {
         let domain = Jid::parse(jid).ok().filter(|jid| jid.local().is_none() && jid.is_bare());
         let served = domain.filter(|jid| self.plan.domains.find_users(jid.domain()).is_some());
         if served.is_none() {
-            let why =
-                format!("{jid} is not served here: its users are left out; name it by --virtual-hosts to take them");
+            let why = format!(
+                "{jid} is not served here: its users are skipped; name it with --virtual-hosts to \
+                 import them"
+            );
             self.summary.one("host", why, &|| at.to_string());
         }
         served.map(|jid| jid.domain().to_owned())
@@ -383,8 +385,8 @@ impl Importing<'_> {
             Some(credentials) => credentials,
             None => {
                 self.summary.without_password += 1;
-                let why =
-                    "there is no password and no SCRAM credentials that can be used: `throng user passwd` gives one";
+                let why = "no password and no usable SCRAM credentials: set one with `throng user \
+                           passwd`";
                 self.summary.one("user", why.into(), &|| format!("{jid} at {at}"));
                 let keys = nobodys(source).map_err(|error| entropy(&error))?;
                 Credentials::of_keys(keys, created_us).expect("keys were given")
@@ -425,7 +427,7 @@ impl Importing<'_> {
             Ok(credentials) => credentials,
             Err(why) => {
                 self.summary.without_password += 1;
-                self.summary.one("user", format!("{why}: `throng user passwd` gives another one"), &|| user.clone());
+                self.summary.one("user", format!("{why}: set another one with `throng user passwd`"), &|| user.clone());
                 let source = self.entropy.as_mut().expect("it was drawn from before");
                 let keys = nobodys(source).map_err(|error| Wrong::File(error.to_string()))?;
                 Credentials::of_keys(keys, created_us).expect("keys were given")

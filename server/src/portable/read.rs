@@ -293,7 +293,7 @@ impl Reader {
     }
 
     fn too_deep(&self) -> Wrong {
-        self.wrong(format_args!("more than {DEPTH_MAX} elements are open within each other: no export has so many"))
+        self.wrong(format_args!("elements are nested more than {DEPTH_MAX} deep"))
     }
 
     fn end(&mut self) -> Result<Option<Part>, Wrong> {
@@ -351,7 +351,7 @@ impl Reader {
         // A repeated inclusion would repeat the data, and three such levels would make a small
         // export endless.
         if !self.included.insert((found.dev(), found.ino())) {
-            return Err(self.wrong(format_args!("{} is included twice: each file has one place", path.display())));
+            return Err(self.wrong(format_args!("{} is included twice", path.display())));
         }
         let file = File::open(&path).map_err(|error| self.wrong(format_args!("{}: {error}", path.display())))?;
         self.push(path, Box::new(file));
@@ -370,7 +370,7 @@ impl Reader {
         let mut depth = 1;
         loop {
             let Some(event) = self.event()? else {
-                return Err(self.wrong(format_args!("it ends within {shown}: the file is not whole")));
+                return Err(self.wrong(format_args!("it ends within {shown}: the file is truncated")));
             };
             collected.bytes += event.metrics().len();
             let kept = collected.bytes <= ELEMENT_BYTES_MAX;

@@ -24,7 +24,7 @@ impl Out {
     /// Begins a new file.
     pub(super) fn create(name: PathBuf) -> Result<Out, Wrong> {
         if name.symlink_metadata().is_ok() {
-            return Err(Wrong::File(format!("{} is there already: move it away, or name another", name.display())));
+            return Err(Wrong::File(format!("{} already exists: move it away, or name another", name.display())));
         }
         let mut unfinished = name.as_os_str().to_owned();
         unfinished.push(".unfinished");

@@ -97,7 +97,7 @@ fn open(builder: fn() -> Builder<'static>, thread: i32, with_kernel: &mut bool) 
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this machine does not count it; a virtual one often has no counters of the processor".into()
+            "this machine lacks the counter, as virtual machines often do".into()
         }
         Some(libc::EACCES | libc::EPERM) => {
             let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();

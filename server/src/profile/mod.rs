@@ -315,7 +315,7 @@ impl Profiles {
             Ask::Begin(plan) => {
                 if let Some(job) = slot.as_ref().filter(|job| job.is_wanted()) {
                     let left = job.run.left().as_secs();
-                    return Err(Refused::Busy(format!("another profile is under way, for {left} seconds still")));
+                    return Err(Refused::Busy(format!("another profile is running, for {left} more seconds")));
                 }
                 let job = begin(&plan, &self.others)?;
                 let progress = job.run.progress();

@@ -104,7 +104,7 @@ impl Recording {
                 clock::run(&mut recorder, INTERVAL, &wished, &mut said);
             });
             if let Err(said) = recorded {
-                tracing::error!("nothing is recorded any more until the server is started again: {said}");
+                tracing::error!("recording has stopped until the server is restarted: {said}");
                 let _ = ENDED.set(said);
             }
         };
@@ -137,10 +137,10 @@ fn said(event: Event) {
             match thins {
                 true => tracing::info!(
                     hours,
-                    "recorder_bytes_max holds so many hours in full; of what is older, up to a day, single shards and threads \
-                     stay every ten seconds only"
+                    "recorder_bytes_max is enough for this many hours in full; older data, up to a \
+                     day, has single shards and threads only every ten seconds"
                 ),
-                false => tracing::info!(hours, "recorder_bytes_max holds less than a day of what is recorded here"),
+                false => tracing::info!(hours, "recorder_bytes_max is enough for less than a day"),
             }
         }
     }

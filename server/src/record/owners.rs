@@ -83,7 +83,8 @@ impl Owed {
         let (kib, peer) = (bytes / 1_024, peer.as_deref().unwrap_or("from an unknown address"));
         Some(match *stalled_s >= STUCK_S {
             true => format!(
-                "does not read: {kib} KiB wait for it in shard {shard}, and it ({peer}) has taken nothing for {stalled_s} s"
+                "does not read: {kib} KiB wait for it in shard {shard}, and it ({peer}) has read \
+                 nothing for {stalled_s} s"
             ),
             false => format!("reads slowly: {kib} KiB wait for it ({peer}) in shard {shard}"),
         })
@@ -93,8 +94,8 @@ impl Owed {
     pub fn busy(&self) -> Option<String> {
         let Owed::Account { times, since_s, .. } = self else { return None };
         Some(format!(
-            "sends faster than an account may (account_stanzas_per_second), and is read more slowly: it was held back {times} times \
-             in {since_s} s"
+            "exceeds the rate of an account (account_stanzas_per_second) and is throttled: {times} \
+             times in {since_s} s"
         ))
     }
 
@@ -330,7 +331,7 @@ pub fn watch(
         });
         if let Err(said) = looked {
             broken = true;
-            tracing::error!("backlogs are not watched any more until the server is started again: {said}");
+            tracing::error!("the backlog watch has stopped until the server is restarted: {said}");
         }
     })
 }
@@ -416,7 +417,8 @@ mod tests {
         world.seconds(5, &turns);
         assert_eq!((world.asked(), world.watching.found.load().len()), (2, 2));
         let unread: Vec<_> = world.watching.found.load().iter().filter_map(Owed::unread).collect();
-        let deaf = "does not read: 78 KiB wait for it in shard 0, and it (192.0.2.1:7) has taken nothing for 6 s";
+        let deaf = "does not read: 78 KiB wait for it in shard 0, and it (192.0.2.1:7) has read \
+                    nothing for 6 s";
         assert_eq!(unread, [deaf]);
         let marked = [
             "connection of juliet@x/r: 80000 bytes, will not drain",

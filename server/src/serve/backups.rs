@@ -97,8 +97,8 @@ fn in_words(error: &DiskError, to: &Path) -> String {
                 format!(": {} is {owner}'s, mode {mode:04o}", path.display())
             });
             format!(
-                "{error}. The server writes the backup as user {user}, which may not write there{whose}; make a folder that \
-                 {user} owns and name one below it"
+                "{error}. The server writes the backup as user {user}, who cannot write \
+                 there{whose}; create a folder owned by {user} and name one below it"
             )
         }
         ErrorKind::ReadOnlyFilesystem => format!(
@@ -157,7 +157,7 @@ mod tests {
         let said = in_words(&denied(), &folder.path().join("today/backup"));
         let (user, mode) = (user_name(rustix::process::geteuid().as_raw()), "mode 0700");
         let whose = format!("{} is {user}'s, {mode}", folder.path().display());
-        for part in ["permission denied", &format!("as user {user}, which may not write there"), &whose] {
+        for part in ["permission denied", &format!("as user {user}, who cannot write there"), &whose] {
             assert!(said.contains(part), "{part} in {said}");
         }
         let read_only = DiskError::at(folder.path())(ErrorKind::ReadOnlyFilesystem.into());

@@ -39,7 +39,7 @@ fn named(config: &Config) -> Result<Option<CertificateSource>, Failure> {
             Ok(Some(CertificateSource { names: Vec::new(), chain, key, made_here: false }))
         }
         (None, None) => Ok(None),
-        _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
+        _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key belong together: set both or none")),
     }
 }
 

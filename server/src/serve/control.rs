@@ -165,7 +165,7 @@ impl Running {
     ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let (reply, answer) = sync_channel(1);
         self.links.asks[shard].try_send(Ask { command, tuning, reply }).map_err(|error| match error {
-            TrySendError::Full(_) => Fault::new(FaultKind::Busy, "the shard has too many questions already"),
+            TrySendError::Full(_) => Fault::new(FaultKind::Busy, "the shard has too many pending requests"),
             TrySendError::Disconnected(_) => internal("the server has stopped"),
         })?;
         self.links.peers[shard].wake();
@@ -255,8 +255,9 @@ pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Ans
 /// The fault for damaged rows of a user.
 fn unreadable(what: &str) -> Fault {
     let text = format!(
-        "what is stored of this {what} cannot be read, and is left as it is: the store is damaged; stop the server, then \
-         `throng store check` names all that is concerned and `throng store salvage` brings out what is whole"
+        "stored data of this {what} cannot be read and was left unchanged: the store is damaged; \
+         stop the server, then run `throng store check` to list the damage, or `throng store \
+         salvage` to recover intact rows"
     );
     Fault::new(FaultKind::Internal, text)
 }
@@ -269,8 +270,8 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
         Reply::Unreadable => Err(unreadable(what)),
         Reply::Busy => {
-            let text =
-                "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
+            let text = "the user has sessions or messages in transit: end the sessions with \
+                        `throng ctl kick`, and try again";
             Err(Fault::new(FaultKind::Busy, text))
         }
         Reply::Sessions { .. }
@@ -657,7 +658,7 @@ impl Control for Running {
 
     fn confirm_clock(&self, by: &str) -> Result<i64, Fault> {
         let Some(ahead_s) = self.links.clock.confirm() else {
-            return Err(Fault::new(FaultKind::NotFound, "the clock is not in doubt: there is nothing to confirm"));
+            return Err(Fault::new(FaultKind::NotFound, "the clock is not in doubt: nothing to confirm"));
         };
         self.note_order(by, "clock confirm", format!("{ahead_s} s"), 1);
         Ok(ahead_s)
@@ -666,7 +667,7 @@ impl Control for Running {
     fn cancel_shutdown(&self) -> Result<(), Fault> {
         match self.links.wishes.stay() {
             true => Ok(()),
-            false => Err(Fault::new(FaultKind::NotFound, "no stop is to come")),
+            false => Err(Fault::new(FaultKind::NotFound, "no shutdown is scheduled")),
         }
     }
 

@@ -97,8 +97,9 @@ fn tell(lacking: &Lacking) {
         without_sha_1 = sha1,
         without_sha_256 = sha256,
         without_sha_512 = sha512,
-        "some accounts have no keys of some hash functions: SCRAM is not offered with these, unless scram_hashes names them; \
-         accounts gain the newer ones as their clients log in, and the next start counts again"
+        "some accounts lack keys for some hash functions: SCRAM is not offered with these unless \
+         scram_hashes names them; accounts gain the newer keys as their clients log in, and the \
+         next start checks again"
     );
 }
 

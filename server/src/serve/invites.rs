@@ -65,7 +65,7 @@ impl Inviting {
             None => (domains.main().to_owned(), false),
             Some(domain) => {
                 let known = normalise_domain(domain).ok().filter(|domain| domains.find_users(domain).is_some());
-                let known = known.ok_or_else(|| invalid(format!("{domain} is not a domain that is served here")))?;
+                let known = known.ok_or_else(|| invalid(format!("the domain {domain} is not served here")))?;
                 (known.into_owned(), true)
             }
         };
@@ -74,7 +74,7 @@ impl Inviting {
             return Err(invalid(kept_outside(of)));
         }
         if named && (inviter.is_some() || user.is_some()) {
-            return Err(invalid("the domain is that of the user or contact: leave one of the two out"));
+            return Err(invalid("the domain is given by the user or contact: leave out one of the two"));
         }
         if let (Some(user), Some(inviter)) = (&user, &inviter)
             && user.domain() != inviter.domain()
@@ -86,16 +86,16 @@ impl Inviting {
         }
         if !(1..=INVITATION_USES_MAX).contains(&new.uses) || user.is_some() && new.uses != 1 {
             let most = if user.is_some() { 1 } else { INVITATION_USES_MAX };
-            return Err(invalid(format!("it can be used 1 to {most} times")));
+            return Err(invalid(format!("an invitation can be used 1 to {most} times")));
         }
         let life_s = new.life_s.unwrap_or(self.life_s);
         if !(1..=INVITATION_LIFE_S_MAX).contains(&life_s) {
-            return Err(invalid("it can be good for a second to 366 days"));
+            return Err(invalid("an invitation can be valid for a second to 366 days"));
         }
         let contact_alone = new.befriends && user.is_none();
         if !self.registers && !contact_alone {
-            let text = "nobody can register here by an invitation: the server needs registration = invite (or open, or approval), and \
-                        invite not among those of without";
+            let text = "registration by invitation is off: set registration to invite, open or \
+                        approval, and remove invite from without";
             return Err(invalid(text));
         }
         let is_named = user.is_some();
@@ -129,12 +129,12 @@ impl Inviting {
 
 /// The fault for a name that exists or is invited already.
 pub(super) fn exists(actor: &str) -> Fault {
-    Fault::new(FaultKind::Exists, format!("{actor} is there already, or is invited: `throng invite list` shows who is"))
+    Fault::new(FaultKind::Exists, format!("{actor} already exists or is invited; see `throng invite list`"))
 }
 
 /// The text for an inviter with too many invitations.
 pub(super) fn too_many(actor: &str) -> String {
-    format!("{actor} has made as many invitations as there may be, or too much waits for it: try again later")
+    format!("{actor} has reached the limit of invitations, or has too much queued; try again later")
 }
 
 fn all_of(engine: &Rows, query: &Query) -> Result<Vec<throng_engine::store::Row>, Fault> {
@@ -185,7 +185,7 @@ pub(super) fn revoked(engine: &Rows, actor: &str, id: InvitationId) -> Result<Ba
     let found = engine.read(&rows::get(actor, id)).map_err(|error| fault(&error))?;
     let known = found.value().as_deref().and_then(Invitation::decode).filter(|known| !known.is_revoked);
     let Some(mut known) = known else {
-        return Err(Fault::new(FaultKind::NotFound, "there is no invitation like this"));
+        return Err(Fault::new(FaultKind::NotFound, "no such invitation"));
     };
     known.is_revoked = true;
     let mut writes = Batch::new();
@@ -201,8 +201,7 @@ pub(super) fn read_id(text: &str) -> Result<InvitationId, Fault> {
     let bytes =
         (0..text.len()).step_by(2).map(|at| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
     let id = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
-    id.map(InvitationId)
-        .ok_or_else(|| invalid(format!("{text} is no id of an invitation: `throng invite list` shows them")))
+    id.map(InvitationId).ok_or_else(|| invalid(format!("not an invitation ID: {text}; see `throng invite list`")))
 }
 
 /// The separator between the two parts of a position in a listing; no actor contains it.

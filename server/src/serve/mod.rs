@@ -157,7 +157,8 @@ impl Program for Throng {
             .map_err(disk_failure)?;
         let counts = vec![("rows".into(), salvaged.rows), ("doubtful rows".into(), salvaged.doubtful)];
         let doubt = format!(
-            "{} rows lie between keys of which newer rows may be lost: they may be older, or may have been removed",
+            "{} rows are in ranges where newer rows may be lost: they may be outdated or deleted \
+             rows",
             salvaged.doubtful
         );
         let notes = if salvaged.doubtful > 0 { vec![doubt] } else { Vec::new() };
@@ -297,7 +298,7 @@ fn told(say: Say<'_>, done: &'static str) -> impl FnMut(u64) {
 /// The result of a check, for the operator.
 fn reported(found: disk::check::Report) -> StoreReport {
     let counts = found.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
-    let unlisted = |path: &PathBuf| format!("not of the store, and left as it is: {}", path.display());
+    let unlisted = |path: &PathBuf| format!("not part of the store, left unchanged: {}", path.display());
     let notes = found.unlisted.iter().map(unlisted).collect();
     let mut wrong: Vec<String> = found.findings.iter().map(Finding::to_string).collect();
     wrong.extend(found.first_problems);
@@ -408,8 +409,10 @@ fn spawn(
         let ended = Thread::new(parts).run();
         if let Err(error) = &ended {
             let code = end::PANICKED;
-            let text =
-                format!("the network of {name} has failed: {error}. The process ends with code {code}; start it again");
+            let text = format!(
+                "the network of {name} has failed: {error}. The process exits with code {code}; \
+                 restart it"
+            );
             end::at_once(code, &text);
         }
         ended
@@ -457,7 +460,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
             Wish::Stop => {
                 signalled.stop(None);
             }
-            Wish::StopNow => end::at_once(end::CUT, "cut off by a second signal. Nothing acknowledged is lost"),
+            Wish::StopNow => end::at_once(end::CUT, "stopped at once by a second signal. Nothing acknowledged is lost"),
             Wish::Reload => signalled.reload(),
         }
     })
@@ -552,11 +555,14 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     drop(recording);
     drop(admin);
     match cut {
-        0 => tracing::info!("stopped: everything has come to its end"),
-        cut => tracing::warn!(
-            cut,
-            "stopped: so many connections did not close in time and were cut; all else has come to its end"
-        ),
+        0 => tracing::info!("stopped: everything was completed"),
+        cut => {
+            tracing::warn!(
+                cut,
+                "stopped: this many connections did not close in time and were cut; everything \
+                 else was completed"
+            )
+        }
     }
     Ok(())
 }
@@ -673,7 +679,7 @@ fn start(
             // An address in use must not be skipped: clients would connect to another program's
             // server.
             Err(error) if !listener.must && error.kind() != ErrorKind::AddrInUse => {
-                tracing::warn!(address = %listener.address, %error, "a default address is left out");
+                tracing::warn!(address = %listener.address, %error, "skipping a default address");
                 continue;
             }
             Err(error) => return Err(cannot_listen(listener.address, listener.key, &error)),

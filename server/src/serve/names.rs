@@ -20,13 +20,10 @@ pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
     let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
     if domains.find_users(jid.domain()).is_none() {
         let served = domains.names().collect::<Vec<_>>().join(", ");
-        return Err(format!(
-            "{} is not served here, but {served}: the option virtual_hosts adds domains",
-            jid.domain()
-        ));
+        return Err(format!("{} is not served here, only {served}; add domains with virtual_hosts", jid.domain()));
     }
     if jid.local().is_none() {
-        return Err(format!("{user} is a domain, and no user"));
+        return Err(format!("{user} is a domain, not a user"));
     }
     Ok(jid)
 }
@@ -46,7 +43,8 @@ pub(super) fn prepare_kept(user: &str, domains: &Domains) -> Result<Jid, String>
 /// Why accounts of a domain cannot be created or changed.
 pub(super) fn kept_outside(domain: &str) -> String {
     format!(
-        "the users of {domain} are kept elsewhere (external_auth): make and change them there. They get an account here when they log in"
+        "the users of {domain} are managed by external_auth: create and change them there. Their \
+         accounts here are created at the first login"
     )
 }
 
@@ -58,6 +56,6 @@ pub(super) fn prepare_account(user: &str, domains: &Domains) -> Result<Jid, Stri
     let jid = prepare(user, domains)?;
     match jid.is_bare() {
         true => Ok(jid),
-        false => Err(format!("{user} has a resource: an account has none")),
+        false => Err(format!("{user} has a resource; use the bare JID")),
     }
 }

@@ -27,7 +27,7 @@ fn token(key: &str, file: Option<&Path>) -> Result<Option<String>, Failure> {
 /// Whether any user may execute this file.
 fn is_program(path: &Path) -> Result<(), &'static str> {
     match path.metadata() {
-        Ok(found) if !found.is_file() => Err("it is no program"),
+        Ok(found) if !found.is_file() => Err("it is not a program"),
         Ok(found) if found.permissions().mode() & 0o111 == 0 => Err("it cannot be run: chmod +x"),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err("it cannot be reached: permission denied"),

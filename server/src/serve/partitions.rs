@@ -65,7 +65,7 @@ pub(super) fn export_to(
     progress: &mut dyn FnMut(u64),
 ) -> Result<StoreReport, Failure> {
     if to.exists() {
-        let text = format!("{} is there already: move it away, or name another file", to.display());
+        let text = format!("{} already exists: move it away, or name another file", to.display());
         return Err(Failure::failed(text));
     }
     let domain = settings::domain(engine)?.unwrap_or_default();
@@ -111,7 +111,7 @@ pub(super) fn import_from(
     match settings::domain(engine)? {
         Some(own) if own != contents.label => {
             let text = format!(
-                "{} has partitions of the domain {}, and the store is of {own}: a store is of one main domain; use \
+                "{} contains partitions of the domain {}, but the store belongs to {own}; use \
                  another --data",
                 from.display(),
                 contents.label

@@ -72,7 +72,7 @@ pub(super) fn list(
 /// Parses ids in their displayed form.
 pub(super) fn read_ids(ids: &[String]) -> Result<BTreeSet<ReportId>, Fault> {
     let read = |id: &String| {
-        ReportId::read(id).ok_or_else(|| invalid(format!("{id} is no id of a report: `throng report list` shows them")))
+        ReportId::read(id).ok_or_else(|| invalid(format!("not a report ID: {id}; see `throng report list`")))
     };
     ids.iter().map(read).collect()
 }

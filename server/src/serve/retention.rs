@@ -82,7 +82,7 @@ fn step(
 ) -> bool {
     walk.name((engine, partitions), (most, USERS_A_COMMAND), |_| true, &mut |shard, users| {
         if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Log(LogCommand::Retain { users })) {
-            tracing::debug!(shard, trimmed, "archives were made shorter");
+            tracing::debug!(shard, trimmed, "removed old messages from archives");
         }
     })
 }

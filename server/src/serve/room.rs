@@ -29,7 +29,7 @@ fn bound(config: &Config, kind: Kind, shards: u16, descriptors: u64) -> Bound {
 /// What to do for a higher capacity.
 pub(super) fn remedy(config: &Config, kind: Kind, shards: u16, descriptors: u64) -> String {
     match bound(config, kind, shards, descriptors) {
-        Bound::Slots => "raise shard_connections_max, and start the server again".to_owned(),
+        Bound::Slots => "raise shard_connections_max, and restart the server".to_owned(),
         Bound::Descriptors(limit) => format!("raise the limit on descriptors, which is {limit} ({LIMIT_REMEDY})"),
     }
 }

@@ -73,15 +73,17 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
             if normalise_domain(&own).is_ok_and(|normal| *normal != *own) {
                 // Written by a version that accepted any form of a domain: no client could log in
                 // to this one.
-                let text =
-                    format!("the store is of the domain {own}, which no client can log in to: use another --data");
+                let text = format!(
+                    "the store belongs to the domain {own}, which clients cannot log in to: use \
+                     another --data"
+                );
                 return Err(Failure::new(Exit::Usage, text));
             }
             Err(Failure::new(
                 Exit::Usage,
                 format!(
-                    "the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}; to serve {domain} \
-                     beside it, name it in virtual_hosts"
+                    "the store belongs to the domain {own}, not to {domain}: use another --data, \
+                     or --domain {own}; to serve {domain} as well, add it to virtual_hosts"
                 ),
             ))
         }
@@ -91,8 +93,8 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
 /// Why accounts cannot be created in a new store without a domain.
 pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
     let text = format!(
-        "the data folder {} has no store yet, and a store is of one main domain for good: say which, as in \
-         `throng user add romeo@example.org`, or with --domain example.org",
+        "the data folder {} has no store yet, and a store is bound to one main domain: name it, as \
+         in `throng user add romeo@example.org` or with --domain example.org",
         lock.folder().display()
     );
     Failure::new(Exit::Usage, text)
@@ -145,8 +147,8 @@ pub(super) fn stored_partition_map(engine: &Rows) -> Result<Option<PartitionMap>
     let row = meta(engine, PARTITION_MAP_KEY)?;
     row.map(|row| PartitionMap::decode(&row)).transpose().map_err(|what| {
         Failure::failed(format!(
-            "the partition map of the store cannot be read: {what}. Nothing was changed: bring back a backup with `throng \
-             store restore`, or use the program that wrote the store"
+            "the partition map of the store cannot be read: {what}. Nothing was changed: restore a \
+             backup with `throng store restore`, or use the version that wrote the store"
         ))
     })
 }
@@ -163,13 +165,7 @@ fn partition_map(engine: &Rows, shards: u16) -> Result<PartitionMap, Failure> {
     put_meta(engine, PARTITION_MAP_KEY, &map.encode())?;
     if let Some(before) = stored {
         let (epoch, moved) = (map.epoch(), map.moved_since(&before));
-        tracing::info!(
-            shards,
-            before = before.shards(),
-            epoch,
-            moved,
-            "the partitions are spread over the shards anew"
-        );
+        tracing::info!(shards, before = before.shards(), epoch, moved, "redistributed the partitions over the shards");
     }
     Ok(map)
 }
@@ -231,7 +227,7 @@ pub(super) fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Fail
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let secret = text.trim();
     if secret.len() < SHARED_SECRET_MIN || secret.contains(['\n', '\r']) {
-        return Err(wrong(&format_args!("it has to be one line of at least {SHARED_SECRET_MIN} characters")));
+        return Err(wrong(&format_args!("it must be one line of at least {SHARED_SECRET_MIN} characters")));
     }
     Ok(SharedSecret(secret.into()))
 }
@@ -550,10 +546,7 @@ fn abandon(engine: &Rows) -> Result<(), Failure> {
         Wrong::Store(error) => disk_failure(error),
     })?;
     if let Some(user) = left {
-        tracing::warn!(
-            user,
-            "an import was cut off within this user: what it had written of the user is removed; import again"
-        );
+        tracing::warn!(user, "an import was interrupted within this user: the partial data was removed; import again");
     }
     Ok(())
 }

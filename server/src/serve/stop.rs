@@ -100,7 +100,7 @@ fn left(reports: &[(bool, Report)], after: Duration) -> String {
     let letters = sum(|report| report.sent).saturating_sub(sum(|report| report.received));
     let mut parts = Vec::new();
     if !silent.is_empty() {
-        parts.push(format!("shards that do not come round: {}", silent.join(", ")));
+        parts.push(format!("shards that do not respond: {}", silent.join(", ")));
     }
     for (count, what) in [
         (commits, "turns whose writes the disk has not taken"),
@@ -116,7 +116,8 @@ fn left(reports: &[(bool, Report)], after: Duration) -> String {
     }
     let seconds = after.as_secs();
     format!(
-        "cut off after {seconds} s (shutdown_grace_seconds and shutdown_hard_seconds); left: {}. Nothing acknowledged is lost",
+        "shutdown timed out after {seconds} s (shutdown_grace_seconds and shutdown_hard_seconds); \
+         unfinished: {}. Nothing acknowledged is lost",
         parts.join("; ")
     )
 }

@@ -164,7 +164,7 @@ pub(super) fn start(
         match driver::own_listener(*address, given) {
             Ok(listener) => listeners.push((listener, guard.clone())),
             // Another server of this machine uses it, or the machine has no such address.
-            Err(error) if !given => tracing::info!(%address, %error, "the admin's default address is left out"),
+            Err(error) if !given => tracing::info!(%address, %error, "skipping a default address of admin_http"),
             Err(error) => return Err(super::cannot_listen(*address, "admin_http", &error)),
         }
     }

@@ -17,7 +17,7 @@ use crate::admin::{BY_SOCKET, Fault, FaultKind};
 use crate::events::What;
 
 fn gone() -> Fault {
-    Fault::new(FaultKind::NotFound, "there is no such trace; one that nobody fetches from for ten seconds ends")
+    Fault::new(FaultKind::NotFound, "no such trace; a trace ends when nothing fetches it for ten seconds")
 }
 
 impl Running {
@@ -44,10 +44,7 @@ impl Running {
         let id = {
             let mut open = self.traces.open();
             if open.1.len() >= TRACES_MAX {
-                return Err(Fault::new(
-                    FaultKind::Busy,
-                    format!("{TRACES_MAX} traces are under way, which is the most"),
-                ));
+                return Err(Fault::new(FaultKind::Busy, format!("the limit of {TRACES_MAX} traces is reached")));
             }
             open.0 += 1;
             let id = open.0;

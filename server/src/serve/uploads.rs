@@ -75,7 +75,7 @@ impl Opened {
                     Some(Arc::new(move || certificates.https()) as Tls)
                 }
                 (true, None) => {
-                    return Err(Failure::failed("upload needs a certificate; upload_proxied does without one"));
+                    return Err(Failure::failed("upload needs a certificate; upload_proxied does not"));
                 }
             };
             listeners.push((listener, tls));

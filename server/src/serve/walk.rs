@@ -92,7 +92,7 @@ impl Walk {
             visited => {
                 self.passed |= visited.is_err();
                 if self.failed > 0 {
-                    tracing::info!("{} are looked at again", self.about);
+                    tracing::info!("checking {} again", self.about);
                 }
                 (self.failed, self.rests) = (0, None);
                 all

@@ -88,13 +88,14 @@ impl Accepting {
         let Some(paused) = self.paused.as_mut().filter(|paused| !paused.is_told && !lately) else { return };
         (paused.is_told, self.told_ms) = (true, Some(now_ms));
         let why = match paused.cause {
-            Exhausted::Slots => format!("the shard has all {} that it has room for", counters.connections_max.get()),
-            Exhausted::Descriptors => "the process or the host has no descriptors or no memory left".to_owned(),
+            Exhausted::Slots => format!("the shard has reached its limit of {}", counters.connections_max.get()),
+            Exhausted::Descriptors => "the process or the host is out of descriptors or memory".to_owned(),
         };
         tracing::warn!(
             address = %paused.at,
             shard = shard.index(),
-            "accepting connections is paused: {why}; clients wait in the kernel's queue until others have gone; {}",
+            "accepting connections is paused: {why}; clients wait in the kernel's queue until \
+             connections close; {}",
             self.remedy
         );
     }

@@ -186,7 +186,7 @@ impl Events {
                 }
             }
             Head::Wrong => {
-                tracing::debug!("a connection for proxies did not begin as the PROXY protocol has it");
+                tracing::debug!("a proxied connection has no valid PROXY protocol header");
                 self.lose(h, conn, Lost::Misled, Order::Abort(conn));
             }
         }

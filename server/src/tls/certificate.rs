@@ -412,7 +412,7 @@ impl Served {
         let chain = CertificateDer::pem_slice_iter(&read(&source.chain)?)
             .collect::<Result<Vec<_>, pem::Error>>()
             .map_err(|error| unusable(&source.chain, &error))?;
-        let first = chain.first().ok_or_else(|| unusable(&source.chain, &"it holds no certificate"))?;
+        let first = chain.first().ok_or_else(|| unusable(&source.chain, &"it contains no certificate"))?;
         let facts = x509::facts(first).ok_or_else(|| unusable(&source.chain, &"its first certificate is malformed"))?;
         let key = PrivateKeyDer::from_pem_slice(&read(&source.key)?).map_err(|error| unusable(&source.key, &error))?;
         let mut key_hash = [0; 32];

@@ -80,7 +80,7 @@ impl Clients {
             roots.add(authority.clone()).map_err(|error| unusable(path, &error))?;
         }
         if roots.is_empty() {
-            return Err(unusable(path, &"it holds no certificate of an authority"));
+            return Err(unusable(path, &"it contains no CA certificate"));
         }
         let revoked = match &source.revoked {
             Some(path) => CertificateRevocationListDer::pem_slice_iter(&read(path)?)

@@ -41,7 +41,7 @@ impl fmt::Display for CertificateError {
             Self::Read(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Write(path, error) => write!(f, "cannot write {}: {error}", path.display()),
             Self::Unusable(path, why) => write!(f, "cannot use {}: {why}", path.display()),
-            Self::Make(why) => write!(f, "cannot make a self-signed certificate: {why}"),
+            Self::Make(why) => write!(f, "cannot create a self-signed certificate: {why}"),
             Self::Library(why) => write!(f, "cannot set up TLS: {why}"),
         }
     }

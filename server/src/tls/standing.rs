@@ -64,7 +64,8 @@ impl Standing {
                 names.push(format!("{} more", facts.names.len() - NAMES_TOLD_MAX));
             }
             let names = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
-            let text = format!("the certificate in {shown} is for {names} (subjectAltName), not for {}", host.ascii);
+            let text =
+                format!("the certificate in {shown} is valid for {names} (subjectAltName), not for {}", host.ascii);
             standing.faults.push(text);
         }
         standing
@@ -93,8 +94,8 @@ pub fn self_signed(domains: &[String]) -> Option<String> {
         others => format!(" and {others} more"),
     };
     Some(format!(
-        "{first}{others}: self-signed by this server, clients warn of it or refuse it; set tls_folder, or tls_certificate \
-         and tls_key"
+        "{first}{others}: self-signed by this server, so clients warn or refuse; set tls_folder, \
+         or tls_certificate and tls_key"
     ))
 }
 

@@ -209,10 +209,7 @@ fn wrong_lines(view: &View, theme: Theme, now_ms: u64) -> Vec<Line<'static>> {
         return vec![Line::styled(format!("{}{age}", printable(why)), theme.bad())];
     }
     if let Some(age) = age_s.filter(|age| age * 1_000 >= OLD_MS) {
-        return vec![Line::styled(
-            format!("nothing was recorded for {age} s, or the clocks here and there differ"),
-            theme.warn(),
-        )];
+        return vec![Line::styled(format!("no data for {age} s, or the clocks of the two hosts differ"), theme.warn())];
     }
     if view.wrong.is_empty() && view.status.is_some() {
         return vec![Line::styled("nothing is wrong", theme.good())];

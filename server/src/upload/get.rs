@@ -46,7 +46,7 @@ pub(super) async fn get(shared: &Shared, named: Named, request: &Request<Incomin
             return said(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW);
         }
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%error, file = id, "an uploaded file cannot be read");
+            tracing::warn!(%error, file = id, "cannot read an uploaded file");
             return said(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read\n");
         }
         Some(Err(_)) => return said(StatusCode::NOT_FOUND, "there is no such file\n"),

@@ -41,7 +41,7 @@ impl From<NoFile> for Refused {
             NoFile::Full => Refused(StatusCode::INSUFFICIENT_STORAGE, "there is no room for this file\n"),
             NoFile::NotNow => Refused(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW),
             NoFile::Io(error) => {
-                tracing::warn!(%error, "an uploaded file cannot be written");
+                tracing::warn!(%error, "cannot write an uploaded file");
                 Refused(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be written\n")
             }
         }

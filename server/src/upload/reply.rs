@@ -132,5 +132,5 @@ pub(super) fn empty(status: StatusCode) -> Response<Content> {
 /// Runs disk work off the answering thread. `None` if it panics, which is logged.
 pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = tokio::task::spawn_blocking(move || survive(work));
-    done.await.ok()?.inspect_err(|said| tracing::error!("work for an uploaded file has failed: {said}")).ok()
+    done.await.ok()?.inspect_err(|said| tracing::error!("a job for an uploaded file has failed: {said}")).ok()
 }

@@ -57,7 +57,7 @@ impl Round {
                 files.count_begins();
             }
             if let Err(error) = self.part(files, now_s) {
-                tracing::warn!(%error, "uploaded files cannot be looked at");
+                tracing::warn!(%error, "cannot scan the uploaded files");
                 // If a part cannot be counted, uploads stay refused: the round is restarted.
                 (*self, self.waits) = (Round { counted_once: self.counted_once, ..Round::default() }, ROUND / 10);
                 return;
@@ -69,7 +69,7 @@ impl Round {
                     tracing::info!(
                         removed = self.removed,
                         bytes_left = self.bytes,
-                        "uploaded files whose time is over, or whose owner is gone, were removed"
+                        "removed uploaded files that have expired or whose owner is gone"
                     );
                 }
                 *self = Round { counted_once: true, waits: ROUND, ..Round::default() };

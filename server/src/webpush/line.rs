@@ -47,8 +47,8 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Fault::NoAddress(why) | Fault::NotThere(why) => write!(f, "it cannot be reached: {why}"),
-            Fault::Lost(Lost::Ended) => f.write_str("it has ended without an answer"),
-            Fault::Lost(Lost::NoHttp) => f.write_str("it does not answer in HTTP"),
+            Fault::Lost(Lost::Ended) => f.write_str("it closed the connection without an answer"),
+            Fault::Lost(Lost::NoHttp) => f.write_str("its answer is not HTTP"),
             Fault::Late => f.write_str("it has not answered in time"),
         }
     }

@@ -181,7 +181,7 @@ impl Standing {
     fn failed(&self, host: &str, why: &dyn std::fmt::Display) {
         self.counters.faults.one();
         if self.breaker(host, |breaker| breaker.failed(Instant::now())) == Some(true) {
-            tracing::warn!(host, %why, "the push service is down: it is asked again in a while");
+            tracing::warn!(host, %why, "the push service is down; it will be retried");
         }
     }
 
@@ -502,7 +502,7 @@ async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, pa
         status => {
             standing.answered(host);
             if counters.refused.get() == 0 {
-                tracing::warn!(host, %status, "the push service refuses a push; others like it are only counted");
+                tracing::warn!(host, %status, "the push service refuses a push; further ones are only counted");
             }
             counters.refused.one();
             Came::Outcome(PushOutcome::Failed)

@@ -70,10 +70,10 @@ impl Vapid {
         let mut text = Vec::new();
         File::open(file)?.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
         let key = rustls_pemfile::pkcs8_private_keys(&mut &text[..]).next();
-        let key = key.ok_or_else(|| unusable("there is no private key in it (PEM of PKCS#8)"))??;
+        let key = key.ok_or_else(|| unusable("it contains no private key (PKCS#8 in PEM)"))??;
         let (algorithm, bytes) = (&ECDSA_P256_SHA256_FIXED_SIGNING, key.secret_pkcs8_der());
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, bytes, &SystemRandom::new());
-        let pair = pair.map_err(|_| unusable("the key in it is none of P-256"))?;
+        let pair = pair.map_err(|_| unusable("its key is not on the curve P-256"))?;
         Ok(Vapid { pair, contact: contact.into(), tokens: Mutex::default() })
     }
 

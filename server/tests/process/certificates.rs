@@ -63,7 +63,7 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     // Missing files, and files with the wrong content.
     refused(&at.join("gone.pem"), &key, "cannot read");
     refused(&chain, &at.join("gone.key"), "cannot read");
-    refused(&key, &key, "it holds no certificate");
+    refused(&key, &key, "it contains no certificate");
     // A certificate and a key that do not match.
     let (other, _) = write(at, "other", "example.org", -10, 100);
     refused(&other, &key, &format!("it is not the key of the certificate in {}", other.display()));
@@ -239,7 +239,7 @@ fn a_check_of_the_configuration_refuses_the_files_and_programs_that_a_server_ref
     let cases = [
         (format!("--external-auth localhost={gone}"), format!("external_auth: {gone}: there is no such program")),
         (format!("--external-auth localhost={plain}"), format!("external_auth: {plain}: it cannot be run: chmod +x")),
-        (format!("--external-auth localhost={}", at("")), "it is no program".to_owned()),
+        (format!("--external-auth localhost={}", at("")), "it is not a program".to_owned()),
         (
             format!("--external-auth localhost=http://127.0.0.1:1/ --external-auth-token {gone}"),
             format!("external_auth_token: {no_file}"),

@@ -117,7 +117,7 @@ fn invitations_are_made_and_revoked_in_a_store_at_rest() {
     good(&at_rest(&["user", "add", "romeo@localhost", "--password", "pencil"]));
     let closed = at_rest(&["invite"]);
     let why = String::from_utf8_lossy(&closed.stderr).into_owned();
-    assert!(closed.status.code() == Some(2) && why.contains("registration = invite"), "{why}");
+    assert!(closed.status.code() == Some(2) && why.contains("set registration to invite"), "{why}");
     let nobody = at_rest(&["invite", "--contact", "ghost", "--registration", "open"]);
     assert_eq!(nobody.status.code(), Some(5), "{}", String::from_utf8_lossy(&nobody.stderr));
     let made =

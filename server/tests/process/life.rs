@@ -236,7 +236,7 @@ fn a_panic_that_concerns_one_asker_ends_only_that() {
         ),
         ("watch", |_| true),
         ("http request", |life| life.get("/health").starts_with("HTTP/1.1 500")),
-        ("http work", |life| life.get("/api/schema").contains("the log says why")),
+        ("http work", |life| life.get("/api/schema").contains("see the log")),
         ("admin request", |life| {
             let output = life.command(&["ctl", "status"]);
             !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("the request has failed")

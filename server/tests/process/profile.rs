@@ -187,7 +187,7 @@ fn a_picture_shows_threads_and_one_profile_runs_at_a_time() {
     until("the first has begun", || server.task("profile").is_some());
     let second = profile(&server, &["--seconds", "1", "--json"]);
     assert_eq!(second.status.code(), Some(1), "{second:?}");
-    assert!(String::from_utf8_lossy(&second.stderr).contains("another profile is under way"), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another profile is running"), "{second:?}");
     good(&first.wait_with_output().expect("it ends"));
     let picture = read(&svg);
     assert!(picture.starts_with("<?xml") && picture.contains("<svg") && picture.contains("shard-0"), "{picture:.300}");

@@ -134,7 +134,7 @@ fn a_token_is_asked_for_and_what_is_wrong_is_said() {
     for (from, further, code, says) in [
         (&*url, &["cpu"][..], 1, "a token is needed"),
         (&url, &["cpu", "--token-file", &wrong], 1, "another token"),
-        (&url, &["cpu", "--token-file", &odd], 2, "without blanks"),
+        (&url, &["cpu", "--token-file", &odd], 2, "without spaces"),
         (&url, &["cpu", "--token-file", "/there/is/none"], 1, "/there/is/none"),
         (&silent, &["cpu"], 1, "connection refused"),
         (&strange, &["cpu"], 1, &strange),

@@ -148,7 +148,12 @@ fn a_sleeping_shard_is_named(driver: &str) {
     std::thread::sleep(Duration::from_secs(3));
     let by = Named {
         log: &["queue=\"turns\"", "owner=shard-1", "sleeps"],
-        panel: &["shard 1 has not turned for", "all of its users wait", "shard-1 has been at no known place", "sleeps"],
+        panel: &[
+            "shard 1 has made no progress for",
+            "all of its users wait",
+            "shard-1 has been at no known place",
+            "sleeps",
+        ],
         mark: "shard-1 has been at no known place",
         profile: &|profile| stuck(profile, "shard-1", "at no known place"),
     };
@@ -211,7 +216,7 @@ fn a_shard_that_a_tracer_has_stopped_is_named_so() {
     // It is stopped within `network`, where it may spend at most a quarter of a second.
     let by = Named {
         log: &["owner=shard-0", "stopped by a tracer"],
-        panel: &["shard 0 has not turned for", "stopped by a tracer"],
+        panel: &["shard 0 has made no progress for", "stopped by a tracer"],
         mark: "stopped by a tracer",
         profile: &|profile| stuck(profile, "shard-0", "stopped by a tracer"),
     };
@@ -226,7 +231,7 @@ fn slow_syncs_are_named() {
     let planted = Instant::now();
     let by = Named {
         log: &["queue=\"store\"", "owner=throng-commit", "a sync of the journal takes 2"],
-        panel: &["disk takes 2", "ms for a sync of the journal"],
+        panel: &["disk takes 2", "ms per journal sync"],
         mark: "a sync of the journal takes 2",
         profile: &|profile| {
             let rows = profile["rows"].as_array().expect("a list");
@@ -275,13 +280,7 @@ fn a_client_that_does_not_read_is_named(driver: &str) {
     let planted = fill(&host, &mut romeo, &message);
     let peer = juliet.address();
     let by = Named {
-        log: &[
-            "queue=\"connection\"",
-            "owner=juliet@localhost/r",
-            &peer,
-            "drained_10_s=never",
-            "has taken nothing for",
-        ],
+        log: &["queue=\"connection\"", "owner=juliet@localhost/r", &peer, "drained_10_s=never", "has read nothing for"],
         panel: &["juliet@localhost/r does not read", "KiB wait for it", &peer],
         mark: "connection of juliet@localhost/r",
         // No thread of the server waits for it: the shards are idle.

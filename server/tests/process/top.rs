@@ -126,7 +126,7 @@ fn names_who_sends_too_fast_and_suspends_it(driver: &str) {
         }
         assert!(Instant::now() < end, "{told}");
     };
-    assert!(sentence.starts_with("sends faster than an account may (account_stanzas_per_second)"), "{sentence}");
+    assert!(sentence.starts_with("exceeds the rate of an account (account_stanzas_per_second)"), "{sentence}");
     let user = |arguments: &[&str]| {
         let output = server.command(&[&["user"], arguments].concat()).output().expect("throng runs");
         good(&output);
@@ -500,7 +500,7 @@ fn a_shard_that_stands_still_is_marked_and_holds_nothing_up() {
 
     let mut screen = Screen::start(&format!("{THRONG} top --data {}", server.folder()));
     screen.stands(&[" STILL "]);
-    screen.stands(&["! shard 1 has not turned for "]);
+    screen.stands(&["! shard 1 has made no progress for "]);
     screen.press("q");
     screen.is_restored(0);
 }

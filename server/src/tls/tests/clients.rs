@@ -264,7 +264,7 @@ fn files_that_cannot_be_used_are_told() {
     let missing = ClientSource { authorities: authority.at("none.pem"), ..source.clone() };
     assert!(load(missing).contains("none.pem"));
     let empty = ClientSource { authorities: authority.at("index.txt"), ..source.clone() };
-    assert!(load(empty).contains("holds no certificate"));
+    assert!(load(empty).contains("contains no CA certificate"));
     let key = ClientSource { revoked: Some(authority.at("none.crl")), ..source };
     assert!(load(key).contains("none.crl"));
 }
