@@ -158,7 +158,7 @@ fn behind(
     let told = throng(&flags);
     good(&told);
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    assert!(told.contains("found good by the program itself"), "{told}");
+    assert!(told.contains("checked by the program itself"), "{told}");
     let log = std::fs::File::create(server.data.path().join("proxy")).expect("a file");
     // As written, except for the PID file: another nginx may run on this machine.
     let text = read(&file).replace("/run/nginx-throng.pid", server.data.path().join("pid").to_str().expect("a path"));

@@ -11,8 +11,10 @@ use crate::plan::{Driver, Plan};
 use crate::{apply, examine, report};
 
 const AFTER: &str = "\
-Reads what the kernel tells and says of each thing what is, what so many connections need, and what sets it: now, and for
-good. Changes nothing unless --apply is given. Limits of a process are those of this one: run it as the server is run.
+Reads kernel settings and reports for each the current value, the value needed, and how to set \
+it, now and permanently.
+Changes nothing unless --apply is given. Limits of a process are those of this one: run it as the \
+server is run.
 
 Examples:
   throng doctor --connections 1000000
@@ -68,7 +70,7 @@ pub enum Failure {
 /// The command, for clap.
 pub fn command() -> clap::Command {
     Doctor::augment_args(clap::Command::new("doctor"))
-        .about("Check this host for a number of connections, and say what sets it right")
+        .about("Check this host for a number of connections, and report how to fix what falls short")
         .after_help(AFTER)
 }
 
@@ -121,10 +123,10 @@ fn write_front(wanted: &Asked, out: &mut dyn Write) -> Result<(), Failure> {
     };
     front::save(file, &text, wanted.force).map_err(Failure::Failed)?;
     let told = match front::judge(wanted.proxy, file) {
-        None => "written; the program is not installed here, so it was not checked".to_owned(),
-        Some(Ok(())) => "written, and found good by the program itself".to_owned(),
+        None => "written, but not checked: the program is not installed here".to_owned(),
+        Some(Ok(())) => "written and checked by the program itself".to_owned(),
         Some(Err(told)) => {
-            return Err(Failure::Failed(format!("{} is written, but the program refuses it: {told}", file.display())));
+            return Err(Failure::Failed(format!("{} was written, but the program rejects it: {told}", file.display())));
         }
     };
     let _ = writeln!(out, "{}: {told}", file.display());

@@ -13,11 +13,12 @@ use crate::scenario::{Scenario, TABLE};
 use crate::{channels, proc, report};
 
 const AFTER: &str = "\
-Each flag is a key of the scenario's file, with _ in place of -; a flag wins over the file. Every second a line goes to \
-standard error; the result, as JSON, goes to standard output. SIGINT or SIGTERM ends a run cleanly, a second one at once.
+Each flag is also a key of the scenario file, with _ in place of -; a flag overrides the file. A \
+progress line is written to standard error every second; the result is written to standard output \
+as JSON. SIGINT or SIGTERM ends a run cleanly, a second one at once.
 
-Exit codes: 0 every message came once and in order, but for those that a broken connection explains; 1 not so, or the run \
-failed; 2 wrong usage.
+Exit codes: 0 every message arrived once and in order, except where a broken connection explains \
+it; 1 otherwise, or the run failed; 2 wrong usage.
 
 Examples:
   throng load --sessions 1000 --pairs 100
@@ -34,9 +35,9 @@ Examples:
 
 /// The command, for a parent that calls [`run`] with its matches.
 pub fn command() -> Command {
-    let write = file("write-accounts", "Write the accounts as `throng user import` takes them, and do nothing else");
+    let write = file("write-accounts", "Only write the accounts, in the format of `throng user import`");
     let command = Command::new("load")
-        .about("Send synthetic users against an XMPP server, and measure")
+        .about("Run synthetic users against an XMPP server, and measure it")
         .after_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .subcommand(channels::command())

@@ -23,11 +23,10 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let ceiling = super::at_least(host, "descriptors a process may be given", "fs.nr_open", needed);
     found.push(ceiling.because("No process can be given a higher limit on descriptors than this."));
     let files = super::at_least(host, "open files of the host", "fs.file-max", plan.sockets() + need::FILES_ASIDE);
-    found.push(
-        files.because(
-            "Each connection is an open file of the kernel's, with io_uring as well; beyond this none is made.",
-        ),
-    );
+    found.push(files.because(
+        "Each connection is an open file in the kernel, also with io_uring; beyond this limit none \
+         can be opened.",
+    ));
     found
 }
 
@@ -43,7 +42,8 @@ fn ring(host: &Host, plan: &Plan) -> Finding {
             // The server falls back to epoll by itself, unless it was told not to.
             let state = if plan.driver == Driver::Uring { State::Short } else { State::Note };
             let found = Finding::new(name, state, why, "Linux 6.7 or later").because(
-                "Without it the server takes epoll: a descriptor for each connection, and more system calls a message.",
+                "Without it the server uses epoll: one descriptor per connection, and more system \
+                 calls per message.",
             );
             match disabled {
                 0 => found.mend("", "a newer kernel, or a container whose seccomp profile allows io_uring"),
@@ -64,9 +64,10 @@ fn descriptors(host: &Host, needed: u64, direct: bool) -> Finding {
     };
     let state = if hard >= needed { State::Good } else { State::Short };
     let why = if direct {
-        "Connections take none with io_uring, but a table of them is bounded by this limit: with fewer there are more tables."
+        "With io_uring connections take no descriptors, but this limit bounds the size of a \
+         connection table: a lower limit means more tables."
     } else {
-        "With epoll each connection takes one; beyond them clients wait to be accepted."
+        "With epoll each connection takes one; beyond the limit clients wait to be accepted."
     };
     Finding::new(name, state, format!("{} may be had", grouped(hard)), grouped(needed)).because(why).mend(
         format!("ulimit -n {needed}   as root, in the shell that starts the server"),

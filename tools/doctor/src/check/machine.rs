@@ -14,7 +14,7 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     found.push(promised(host));
     found.push(
         super::at_least(host, "mappings of a process", "vm.max_map_count", 8 * tables + 16_384)
-            .because("Each ring of io_uring and each file of the store takes some; beyond it memory cannot be had."),
+            .because("Each io_uring ring and each store file takes some; beyond the limit memory cannot be mapped."),
     );
     found.push(pages(host));
     found.push(source(host));
@@ -36,8 +36,8 @@ fn memory(host: &Host, plan: &Plan) -> Finding {
     let needed = format!("{} ({} bytes a connection, kernel included)", sized(needed), grouped(each));
     let holds = available.saturating_sub(need::SERVER_BYTES) / each.max(1);
     Finding::new(name, state, is, needed)
-        .because("Without it the kernel ends the server, or swaps.")
-        .mend("", format!("more memory, or fewer connections: this host holds some {}", grouped(holds)))
+        .because("Without it the kernel kills the server or swaps.")
+        .mend("", format!("add memory or reduce connections: this host can hold about {}", grouped(holds)))
 }
 
 /// The memory limit of a container or unit.
@@ -49,7 +49,7 @@ fn group(host: &Host, plan: &Plan) -> Option<Finding> {
     let state = if most >= needed { State::Good } else { State::Short };
     Some(
         Finding::new("memory of this control group", state, sized(most), sized(needed))
-            .because("What the kernel keeps for the sockets counts here, too.")
+            .because("Kernel memory of sockets counts as well.")
             .mend("", format!("MemoryMax={}   in the [Service] part of the unit, or the container's limit", needed)),
     )
 }
@@ -62,7 +62,7 @@ fn swap(host: &Host) -> Finding {
     }
     let state = if swappiness <= 10 { State::Good } else { State::Short };
     Finding::new("swap", state, format!("on, vm.swappiness {swappiness}"), "none, or vm.swappiness of 10 at most")
-        .because("A shard that waits for a page keeps all of its users waiting, and idle sessions are what is swapped first.")
+        .because("A shard that waits for a page delays all of its users, and idle sessions are swapped first.")
         .sysctl("vm.swappiness", &swappiness.to_string(), "10")
 }
 
@@ -70,7 +70,10 @@ fn promised(host: &Host) -> Finding {
     let mode = host.number("/proc/sys/vm/overcommit_memory").unwrap_or(0);
     let state = if mode == 2 { State::Short } else { State::Good };
     Finding::new("memory that is promised", state, format!("vm.overcommit_memory {mode}"), "0 or 1")
-        .because("The allocator asks for a gigabyte of addresses at a time and touches what it needs; with 2 the kernel counts all.")
+        .because(
+            "The allocator reserves addresses by the gigabyte and touches only what it needs; with \
+             mode 2 the kernel counts all.",
+        )
         .sysctl("vm.overcommit_memory", &mode.to_string(), "0")
 }
 
@@ -83,7 +86,7 @@ fn pages(host: &Host) -> Finding {
     let state = if kept * size > total / 10 { State::Short } else { State::Good };
     let is = format!("transparent: {chosen}; set aside: {}", sized(kept * size));
     Finding::new("huge pages", state, is, "at most a tenth of memory set aside")
-        .because("The server turns transparent ones off for itself and uses none that are set aside.")
+        .because("The server disables transparent huge pages for itself and uses no reserved ones.")
         .sysctl("vm.nr_hugepages", &kept.to_string(), "0")
 }
 
@@ -103,9 +106,8 @@ fn source(host: &Host) -> Finding {
         (false, Some(_)) => State::Short,
         (false, None) => State::Note,
     };
-    let found = Finding::new(name, state, &is, "one that is read without a system call").because(
-        "The time is read several times a turn; with this source each reading is a system call, and a slow one.",
-    );
+    let found = Finding::new(name, state, &is, "one that is read without a system call")
+        .because("The time is read several times per turn; with this source each reading is a slow system call.");
     let Some(better) = better else { return found };
     let path = format!("{folder}/current_clocksource");
     found
@@ -128,7 +130,8 @@ fn clock(host: &Host) -> Finding {
     }
     Finding::new(name, State::Note, "nobody is seen to keep it", needed)
         .because(
-            "Time stamps of messages that waited, certificates and tokens go by it. The host's hypervisor may keep it.",
+            "Timestamps of delayed messages, certificates and tokens depend on it. The hypervisor \
+             may keep it in sync.",
         )
         .mend("systemctl start systemd-timesyncd", "apt-get install systemd-timesyncd, or chrony")
 }

@@ -13,19 +13,22 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let backlog = need::backlog(plan.connections);
     let mut found = vec![
         super::at_least(host, "listen backlog", "net.core.somaxconn", backlog).because(
-            "Who comes in a storm waits here until the server takes him; beyond it the kernel drops, and the client tries \
-             again a second later. `throng serve --backlog` has to ask for as much.",
+            "In a connection storm clients wait here to be accepted; beyond the limit the kernel \
+             drops them, and they retry a second later. `throng serve --backlog` must be at least \
+             as high.",
         ),
         super::at_least(host, "SYN backlog", "net.ipv4.tcp_max_syn_backlog", backlog)
-            .because("Handshakes of TCP that are half done; beyond it the kernel drops or falls back to SYN cookies."),
+            .because("Half-open TCP handshakes; beyond the limit the kernel drops them or falls back to SYN cookies."),
         super::at_least(host, "packets that wait for a core", "net.core.netdev_max_backlog", backlog.min(16_384))
-            .because("What arrives on one core while it is busy, loopback included; beyond it packets are dropped."),
+            .because("Packets that arrive on one core while it is busy, including loopback; beyond \
+                      the limit they are dropped."),
         super::at_least(host, "closed with bytes under way", "net.ipv4.tcp_max_orphans", need::orphans(plan.sockets())).because(
             "Connections that are closed before the peer has acknowledged the last bytes; beyond it they are reset, and a \
              client does not learn why it was sent away.",
         ),
         super::at_least(host, "resting ports", "net.ipv4.tcp_max_tw_buckets", need::orphans(plan.sockets()))
-            .because("Closed connections rest for a minute; beyond this they end at once, and old packets may meet new connections."),
+            .because("Closed connections stay in TIME-WAIT for a minute; beyond the limit they end \
+                      at once, and old packets may reach new connections."),
         memory(host, plan),
         buffers(host),
         reserved(host, plan),
@@ -45,7 +48,10 @@ fn memory(host: &Host, plan: &Plan) -> Finding {
     };
     let state = if most >= needed { State::Good } else { State::Short };
     Finding::new(name, state, told(most), told(needed))
-        .because("Buffers of all sockets; beyond it the kernel takes them back and throws packets away, on every connection.")
+        .because(
+            "Buffers of all sockets; beyond the limit the kernel reclaims buffers and drops \
+             packets on all connections.",
+        )
         .sysctl(sysctl, &format!("{least} {pressure} {most}"), &format!("{} {} {needed}", needed / 2, needed * 3 / 4))
 }
 
@@ -87,7 +93,7 @@ fn reserved(host: &Host, plan: &Plan) -> Finding {
     }
     let value = if before.is_empty() { text(&open) } else { format!("{before},{}", text(&open)) };
     Finding::new(name, State::Short, format!("{} may be given to anybody's connection", text(&open)), "reserved")
-        .because("A port of a listener that an outgoing connection has taken keeps the server from starting.")
+        .because("If an outgoing connection has taken a listener's port, the server cannot start.")
         .sysctl(sysctl, &before, &value)
 }
 
@@ -105,7 +111,10 @@ fn ports(host: &Host, plan: &Plan) -> Finding {
     let is = format!("{} for each address of the server: {} addresses", grouped(each), grouped(addresses));
     let needed = format!("{}: {} addresses", grouped(widest), grouped(plan.connections.div_ceil(widest)));
     Finding::new(name, state, is, needed)
-        .because("A proxy reaches one address of the server from each of its ports once. The server listens on as many addresses as it is told (--c2s).")
+        .because(
+            "A proxy can use each of its ports once per address of the server. The server can \
+             listen on several addresses (--c2s).",
+        )
         .sysctl("net.ipv4.ip_local_port_range", &format!("{low} {high}"), "1024 65000")
 }
 
@@ -127,7 +136,7 @@ fn cards(host: &Host) -> Vec<Finding> {
         let mask = format!("{:x}", (1u128 << cores.min(127)) - 1);
         found.push(
             Finding::new("queues of the network card", state, is, format!("{cores}, as many as cores"))
-                .because("One core takes all packets of a queue: with few of them that core is full before the others have work.")
+                .because("One core handles all packets of a queue: with few queues that core saturates first.")
                 .mend(
                     format!("ethtool -L {card} combined {cores}, or echo {mask} > /sys/class/net/{card}/queues/rx-0/rps_cpus"),
                     "the same in a unit that runs at start",

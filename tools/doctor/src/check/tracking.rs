@@ -15,8 +15,8 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let (needed, buckets) = (need::tracked(tracked), need::tracking_buckets(tracked));
     let bytes = needed * need::TRACKED_BYTES;
     let table = super::at_least(host, "connection tracking", "net.netfilter.nf_conntrack_max", needed).because(
-        "The firewall follows each connection; beyond its table new ones are dropped without a word to anybody. Rules with \
-         `notrack` for the server's ports need no table.",
+        "The firewall tracks each connection; when its table is full, new ones are dropped \
+         silently. Rules with `notrack` for the server's ports avoid the table.",
     );
     let table = Finding { needed: format!("{} ({} of kernel memory)", table.needed, sized(bytes)), ..table };
     let is = host.number("/proc/sys/net/netfilter/nf_conntrack_buckets").unwrap_or(0);
@@ -25,7 +25,7 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let needed = format!("{} ({})", grouped(buckets), sized(buckets * need::BUCKET_BYTES));
     let told = format!("{} for {} entries", grouped(is), grouped(most));
     let hash = Finding::new("its hash", state, told, needed)
-        .because("A look-up, for each packet, goes along a chain as long as entries to buckets.")
+        .because("Each packet's look-up walks a chain whose length is the ratio of entries to buckets.")
         .mend(
             format!("echo {buckets} > {path}"),
             format!("options nf_conntrack hashsize={buckets}   in /etc/modprobe.d/throng.conf"),

@@ -9,10 +9,14 @@ use super::{Front, Proxy, Stream, Web};
 
 pub(crate) const AFTER: &str = "\
 What passes is what has an address of its own:
-  --domain       WebSocket, BOSH, notifications (/n/) and their discovery, on --listen-web. TLS and HTTP/2 end in the proxy.
-                 The server gets each client's address by X-Forwarded-For (its option http_forwarded).
-  --listen       XMPP over TCP with STARTTLS, and --listen-tls with direct TLS: nginx and HAProxy. TLS ends in the server, which
-                 gets each client's address by the PROXY protocol (its options c2s_proxied and c2s_tls_proxied).
+  --domain       WebSocket, BOSH, notifications (/n/) and their discovery, on --listen-web. TLS \
+and HTTP/2 end in the proxy.
+                 The server gets each client's address by X-Forwarded-For (its option \
+http_forwarded).
+  --listen       XMPP over TCP with STARTTLS, and --listen-tls with direct TLS: nginx and \
+HAProxy. TLS ends in the server, which
+                 gets each client's address by the PROXY protocol (its options c2s_proxied and \
+c2s_tls_proxied).
 The head of the file says with which options the server is started, and how the file is checked.
 
 Examples:
@@ -95,7 +99,7 @@ impl Asked {
             );
         }
         if self.proxy == Proxy::Caddy && !(self.listen.is_empty() && self.listen_tls.is_empty()) {
-            return Err("Caddy passes HTTP only: leave out --listen and --listen-tls, or take nginx or haproxy".into());
+            return Err("Caddy supports HTTP only: leave out --listen and --listen-tls, or use nginx or haproxy".into());
         }
         let web = self.domain.as_ref().map(|domain| self.web(domain)).transpose()?;
         let mut streams = Vec::new();
@@ -134,7 +138,7 @@ impl Asked {
     fn web(&self, domain: &str) -> Result<Web, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         if domain.is_empty() || domain.len() > 253 || !domain.chars().all(fits) || domain.starts_with(['-', '.']) {
-            return Err(format!("{domain:?} is no host name: give its ASCII form, such as chat.example.org"));
+            return Err(format!("{domain:?} is not a host name: use its ASCII form, such as chat.example.org"));
         }
         let domain = domain.to_ascii_lowercase();
         let or = |given: &Option<PathBuf>, usual: String| given.as_ref().map_or(Ok(usual), plain);
@@ -148,11 +152,9 @@ impl Asked {
                 Some(or(&self.key, format!("{live}/privkey.pem"))?),
             ),
             Proxy::Haproxy if self.key.is_some() => {
-                return Err(
-                    "HAProxy has certificates and key in one file: make it by `cat CERTIFICATE KEY`, and give it as \
-                            --certificate"
-                        .into(),
-                );
+                return Err("HAProxy needs certificates and key in one file: create it with `cat \
+                            CERTIFICATE KEY`, and pass it as --certificate"
+                    .into());
             }
             Proxy::Haproxy => (Some(or(&self.certificate, format!("/etc/haproxy/{domain}.pem"))?), None),
             Proxy::Caddy if self.certificate.is_some() != self.key.is_some() => {

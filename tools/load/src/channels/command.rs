@@ -16,14 +16,17 @@ use crate::phases::{Bounds, part};
 use crate::{driver, proc};
 
 const AFTER: &str = "\
-Each flag is a key of the scenario's file, with _ in place of -; a flag wins over the file. Every second a line goes to \
-standard error; the result, as JSON, goes to standard output. SIGINT or SIGTERM ends a run cleanly, a second one at once.
+Each flag is also a key of the scenario file, with _ in place of -; a flag overrides the file. A \
+progress line is written to standard error every second; the result is written to standard output \
+as JSON. SIGINT or SIGTERM ends a run cleanly, a second one at once.
 
-Exit codes: 0 each subscriber got each item of its channels once and in order, but for those that the server has said it does \
+Exit codes: 0 each subscriber got each item of its channels once and in order, but for those that \
+the server has said it does \
 not keep; 1 not so, or the run failed; 2 wrong usage.
 
 Examples:
-  throng serve --data /tmp/channels --domain localhost --http 127.0.0.1:5280 --notify any --notify-publish-open \\
+  throng serve --data /tmp/channels --domain localhost --http 127.0.0.1:5280 --notify any \
+--notify-publish-open \\
       --notify-publications-per-second 0
       a server for this
   throng load channels --subscribers 10000 --channels 100 --rate 50 --by events:6,websocket:3,poll:1

@@ -27,14 +27,20 @@ use crate::table::Sample;
 use crate::thin::WHOLE_SAMPLES;
 
 const AFTER: &str = "\
-MODULE is the name of a module (see --list), with rows behind a colon and fields behind a point: cpu, nic:eth0, tcp.in,out, \
-disk:vda.busy,fl_wait; `all` is all of them. Without one: CPU, TCP and memory. A time is 14:03, 14:03:59, \
-2026-11-22T14:03:59 (local, or UTC with --utc), the same with an offset (..Z), or -10m: so long (s, m, h, d) before the end \
+MODULE is the name of a module (see --list), with rows behind a colon and fields behind a point: \
+cpu, nic:eth0, tcp.in,out, \
+disk:vda.busy,fl_wait; `all` is all of them. Without one: CPU, TCP and memory. A time is 14:03, \
+14:03:59, \
+2026-11-22T14:03:59 (local, or UTC with --utc), the same with an offset (..Z), or -10m: so long \
+(s, m, h, d) before the end \
 of the recording.
 
-Rates are means of the interval that ends at the time in front; levels are those at that time; - is what could not be had. \
-Lines with -- tell what happened: starts, stops, knobs, gaps, damage. Where more than 16 shards, threads, cores, interfaces or \
-disks were recorded, old seconds may be thinned, which such a line tells: single ones every tenth second only, with rates of \
+Rates are means of the interval that ends at the time in front; levels are those at that time; - \
+is what could not be had. \
+Lines with -- tell what happened: starts, stops, knobs, gaps, damage. Where more than 16 shards, \
+threads, cores, interfaces or \
+disks were recorded, old seconds may be thinned, which such a line tells: single ones every tenth \
+second only, with rates of \
 ten, and all together as row `all` each second (shard:all has that of any second).
 
 Examples:
@@ -53,10 +59,12 @@ Examples:
   throng sar --data DATA --follow shard
       what a server is recording now
   throng sar --from http://127.0.0.1:5290 --follow shard
-      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5290:127.0.0.1:5290 HOST), \
+      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh \
+-L 5290:127.0.0.1:5290 HOST), \
 for there is no TLS
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 part of the recording could not be read, which was told.";
+Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 part of \
+the recording could not be read, which was told.";
 
 const RECORD: &str = "\
 Writes files that never take more than --bytes-max in all; the oldest go, and before that, up to a day, those of many threads, \
@@ -122,28 +130,15 @@ pub fn command() -> Command {
     };
     let interval = || Arg::new("interval").long("interval").value_name("SECONDS").value_parser(seconds);
     Command::new("sar")
-        .about("Show what this host or a server did, second by second, now or recorded")
+        .about("Show the activity of this host or a server, second by second, live or recorded")
         .after_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .arg(Arg::new("module").value_name("MODULE").num_args(0..).help("What to show: module[:row,..][.field,..]"))
-        .arg(value(
-            "from",
-            "FOLDER|FILE|URL",
-            "A recording, or a server's http://HOST:PORT; this host now when not given",
-        ))
-        .arg(path(value("data", "DIR", "What the server with this data folder records").conflicts_with("from")))
-        .arg(path(value("token-file", "FILE", "The token that the server at URL asks for")).requires("from"))
-        .arg(
-            Arg::new("start")
-                .short('s')
-                .long("start")
-                .value_name("TIME")
-                .allow_hyphen_values(true)
-                .help("From this time on"),
-        )
-        .arg(
-            Arg::new("end").short('e').long("end").value_name("TIME").allow_hyphen_values(true).help("Up to this time"),
-        )
+        .arg(value("from", "FOLDER|FILE|URL", "A recording, or a server's http://HOST:PORT [default: this host, live]"))
+        .arg(path(value("data", "DIR", "The recording of the server with this data folder").conflicts_with("from")))
+        .arg(path(value("token-file", "FILE", "File with the access token of the server at URL")).requires("from"))
+        .arg(Arg::new("start").short('s').long("start").value_name("TIME").allow_hyphen_values(true).help("Start time"))
+        .arg(Arg::new("end").short('e').long("end").value_name("TIME").allow_hyphen_values(true).help("End time"))
         .arg(
             interval()
                 .short('i')
@@ -155,15 +150,15 @@ pub fn command() -> Command {
                 .long("count")
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(1..))
-                .help("So many lines, and end"),
+                .help("Number of lines"),
         )
-        .arg(flag("follow", "Go on with a recording as it grows; from its last ten seconds when no -s is given"))
+        .arg(flag("follow", "Follow a recording as it grows; without -s, from its last ten seconds"))
         .arg(flag("summary", "Least, mean, most and percentiles instead of lines"))
         .arg(flag("csv", "Comma-separated values, for other programs; times are UTC"))
         .arg(flag("utc", "Show and read times as UTC instead of local ones"))
-        .arg(flag("list", "List modules and fields, with units, and do nothing else"))
+        .arg(flag("list", "Only list modules and fields, with units"))
         .arg(
-            value("width", "COLUMNS", "Columns of a line; the terminal's, or 120, when not given")
+            value("width", "COLUMNS", "Columns per line [default: the terminal's, or 120]")
                 .value_parser(value_parser!(u16).range(40..)),
         )
         .arg(pid().conflicts_with_all(["from", "data"]))
@@ -171,10 +166,10 @@ pub fn command() -> Command {
             Command::new("record")
                 .about("Record this host into a ring of files, until Ctrl-C or SIGTERM")
                 .after_help(RECORD)
-                .arg(path(value("folder", "DIR", "Where to; ~/.local/state/throng/sar when not given")))
+                .arg(path(value("folder", "DIR", "Folder of the recording [default: ~/.local/state/throng/sar]")))
                 .arg(interval().default_value("1").help("Time between samples"))
                 .arg(value("bytes-max", "BYTES", "All files together").value_parser(bytes).default_value("64M"))
-                .arg(value("duration", "SECONDS", "End after so long").value_parser(seconds))
+                .arg(value("duration", "SECONDS", "End after this time").value_parser(seconds))
                 .arg(pid()),
         )
 }
@@ -244,11 +239,11 @@ impl Reader {
         let (start, end) = (matches.get_one::<String>("start"), matches.get_one::<String>("end"));
         if folder.is_none() && (start.is_some() || end.is_some() || follow) {
             return Err(Failure::Usage(
-                "-s, -e and --follow are of a recording: name it with --data DIR or --from FOLDER".into(),
+                "-s, -e and --follow need a recording: name it with --data DIR or --from FOLDER".into(),
             ));
         }
         if setting.json && matches.get_flag("csv") {
-            return Err(Failure::Usage("--json or --csv, not both".into()));
+            return Err(Failure::Usage("--json and --csv cannot be combined".into()));
         }
         let interval = matches.get_one::<Duration>("interval").copied();
         let list = matches.get_flag("list");
