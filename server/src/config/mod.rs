@@ -478,7 +478,7 @@ mod tests {
         }
         let registers = flags(&[("without", "register"), ("open_registration", "true")]);
         let said = load(&registers, &Environment::new(), None).unwrap_err().to_string();
-        assert!(said.starts_with("open_registration: without effect"), "{said}");
+        assert!(said.starts_with("open_registration: has no effect"), "{said}");
     }
 
     #[test]
@@ -519,7 +519,7 @@ mod tests {
         }
         let alone = flags(&[("http", "127.0.0.1:1"), ("notify", "any"), ("notify_ask_url", "https://app.example/")]);
         let said = load(&alone, &Environment::new(), None).unwrap_err().to_string();
-        assert!(said.starts_with("notify_ask_url: without effect"), "{said}");
+        assert!(said.starts_with("notify_ask_url: has no effect"), "{said}");
     }
 
     #[test]
