@@ -51,7 +51,7 @@ class Front:
         files = ["--certificate", both] if self.name == "haproxy" else ["--certificate", self.cafile, "--key", key]
         told = self.run([self.binary, "doctor", "front", self.name, "-n", "1000", "--workers", "2", *self.options, *files,
                          "--out", self.file])
-        assert "found good by the program itself" in told, told
+        assert "checked by the program itself" in told, told
         # As written, but for what there is once on a machine: nginx's file with its process, Caddy's port for its operator.
         text = self.file.read_text().replace("/run/nginx-throng.pid", str(self.folder / "pid"))
         self.file.write_text(text.replace("{\n\tservers", "{\n\tadmin off\n\tservers"))

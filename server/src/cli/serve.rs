@@ -137,7 +137,7 @@ mod tests {
         let empty = Opened { last_written_s: Some(1_700_000_000), ..Opened::default() };
         let said = welcomed(&[], &empty);
         let opened = "opened: no accounts, no archived messages, last written 2023-11-14T22:13:20Z\n";
-        assert!(said.contains(opened) && said.contains("Next: make an account"), "{said}");
+        assert!(said.contains(opened) && said.contains("Next: create an account"), "{said}");
         let count = |rows, is_more| Count { rows, is_more };
         let full = Opened { accounts: count(1, false), messages: count(70_000, true), ..Opened::default() };
         let said = welcomed(&[], &full);

@@ -247,5 +247,5 @@ fn rows_of_another_format_are_not_taken_in() {
     assert!(refused.contains(&wanted), "{refused}");
     bytes[8] += 1;
     std::fs::write(&file, &bytes).unwrap();
-    assert!(verified(&file).unwrap_err().to_string().contains("it is of form 2"));
+    assert!(verified(&file).unwrap_err().to_string().contains("it has version 2"));
 }

@@ -138,6 +138,6 @@ fn an_error_of_the_file_system_ends_the_process_with_a_sentence() {
     let (out, error) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(out.contains("begins"), "{out}{error}");
     assert_eq!(child.status.code(), Some(74), "{out}{error}");
-    assert!(error.contains("throng: the store cannot go on: the file system failed: "), "{error}");
+    assert!(error.contains("throng: the store has failed: the file system failed: "), "{error}");
     assert!(error.contains("File too large"), "{error}");
 }

@@ -240,50 +240,53 @@ mod tests {
                 &[("cpu", "", "idle", &[3.4; 20])],
                 "CPU is 97 % busy, all cores taken together (`throng ctl profile cpu` shows the server's part)",
             ),
-            (&[("memory", "", "avail_pct", &[4.0; 20])], "memory is almost used up: 4 % of this host's is left"),
+            (&[("memory", "", "avail_pct", &[4.0; 20])], "memory is almost exhausted: 4 % of this host's is available"),
             (
                 &[("memory", "", "swp_tot", &[4_096.0; 20]), ("memory", "", "swp_free", &[3_996.0; 20])],
-                "memory is short: 100 MiB are swapped out, and a shard that waits for them keeps all of its users waiting",
+                "memory is short: 100 MiB are swapped out, and a shard that needs them delays all \
+                 of its users",
             ),
             (
                 &[("files", "", "own", &[950.0; 20]), ("files", "", "own_max", &[1_000.0; 20])],
-                "descriptors are almost used up: 950 of 1000 (`throng doctor`)",
+                "descriptors are almost exhausted: 950 of 1000 (`throng doctor`)",
             ),
             (
                 &[("pressure", "", "io_full", &[41.0; 20])],
-                "disk keeps everything waiting: nothing could run for 41 % of the time",
+                "disk delays everything: no task could run for 41 % of the time",
             ),
             (
                 &[("tcp", "", "retr_pct", &[3.0; 20]), ("tcp", "", "retr", &[30.0; 20])],
-                "network loses what is sent: 3.0 % of TCP segments had to be sent again",
+                "network loses packets: 3.0 % of TCP segments were retransmitted",
             ),
             (
                 &[("tcp", "", "lsn_over", &[2.0; 20])],
-                "listeners drop 2.0 connections a second because their queue is full: raise net.core.somaxconn and backlog \
-                 (`throng doctor`)",
+                "listeners drop 2.0 connections per second because their queue is full: raise \
+                 net.core.somaxconn and backlog (`throng doctor`)",
             ),
             (
                 &[("shard", "0", "outbound_overflows", &[0.5; 20])],
-                "clients are cut off because they ask on and acknowledge nothing, 0.5 a second",
+                "clients are ended because they send requests without acknowledging output, 0.5 \
+                 per second",
             ),
             (
                 &[("shard", "0", "parked_refused", &[7.0; 20])],
-                "store does not keep up: 7.0 stanzas a second are refused because too many wait for it",
+                "store does not keep up: 7.0 stanzas per second are refused because its queue is \
+                 full",
             ),
             (
                 &[("shard", "0", "notify_gaps", &[2.0; 20]), ("shard", "1", "notify_gaps", &[1.5; 20])],
-                "channels have let subscribers miss items, 3.5 times a second: they read too slowly or came back too late; keep more \
-                 with notify_items_max and notify_items_seconds",
+                "channels had gaps for subscribers, 3.5 per second: they read too slowly or \
+                 returned too late; keep more items with notify_items_max and notify_items_seconds",
             ),
             (
                 &[("shard", "0", "notify_publish_refused", &[40.0; 20])],
-                "channels refuse 40 publications a second: the answers say why; 401 and 403 are about tokens, 429 is the limit of \
-                 one address (notify_publications_per_second)",
+                "channels refuse 40 publications per second: see the HTTP status; 401 and 403 \
+                 concern tokens, 429 is the limit per address (notify_publications_per_second)",
             ),
             (
                 &[("shard", "1", "gate_waiting", &grows)],
-                "shard 1 has 6900 effects that wait for the disk, 100 more each second, and will not drain: the store's \
-                 syncs are slow (disk.fl_wait)",
+                "shard 1 has 6900 effects that wait for the disk, growing by 100 per second, and \
+                 will not drain: the store's syncs are slow (disk.fl_wait)",
             ),
             (
                 &[("shard", "1", "reads_pending", &falls)],
@@ -334,7 +337,8 @@ mod tests {
         let columns = |vda| {
             [("store", "", "commit_max", &*commit), ("disk", "vda", "wr_ms", vda), ("disk", "vdb", "wr_ms", &*other)]
         };
-        let sentence = "store has taken 917 ms for a commit, and all that is archived or durable waited meanwhile: ";
+        let sentence = "store took 917 ms for a commit, which delayed everything archived or \
+                        durable: ";
         assert_eq!(
             told(&columns(&still)),
             [format!("{sentence}in that second the writes of vda took 907 ms, all together")]

@@ -78,7 +78,7 @@ fn the_text_says_what_to_do() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.starts_with("This host, for 100,000,000 connections:"), "{text}");
-    assert!(text.contains("SHORT memory") && text.contains("for good: more memory, or fewer connections"), "{text}");
+    assert!(text.contains("SHORT memory") && text.contains("for good: add memory or reduce connections"), "{text}");
     assert!(!text.contains('\x1b'), "no colours but on a terminal");
     let wrong = throng(&["doctor", "front", "nginx", "--listen", "127.0.0.1:1", "--to", "127.0.0.1:1"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));

@@ -401,7 +401,8 @@ fn a_stop_on_a_full_disk_is_cut_off_in_time() {
         life.signal("-TERM");
         assert_eq!(life.end(), 7, "{driver}: {}", life.log());
         assert!(
-            life.last_line().contains("cut off after 3 s") && life.last_line().contains("the disk has not taken"),
+            life.last_line().contains("shutdown timed out after 3 s")
+                && life.last_line().contains("the disk has not taken"),
             "{}",
             life.log()
         );
@@ -420,7 +421,7 @@ fn a_stop_with_a_shard_that_hangs_is_cut_off_in_time() {
         std::thread::sleep(Duration::from_secs(2));
         life.signal("-TERM");
         assert_eq!(life.end(), 7, "{driver}: {}", life.log());
-        assert!(life.last_line().contains("shards that do not come round: 1"), "{}", life.log());
+        assert!(life.last_line().contains("shards that do not respond: 1"), "{}", life.log());
     }
 }
 

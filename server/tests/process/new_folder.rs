@@ -83,7 +83,7 @@ fn a_server_says_whether_its_folder_is_new_and_what_it_has_found_in_one_that_is_
     assert!(said.contains("Next: create an account: throng user add romeo"), "{said}");
     let said = started(&data, &out, true);
     assert!(said.contains("\n  opened: no accounts, no archived messages, last written 20"), "{said}");
-    assert!(said.contains("Next: make an account") && !said.contains("recovered"), "{said}");
+    assert!(said.contains("Next: create an account") && !said.contains("recovered"), "{said}");
     for user in ["romeo", "juliet"] {
         assert!(throng(&data, &format!("user add {user} --password pencil")).status.success());
     }

@@ -147,7 +147,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let other = Host::new(&[]);
     other.good(&["user", "add", "romeo@example.org", "--password", PASSWORD]);
     let (exit, text) = other.refused(&["store", "import", file]);
-    assert!(exit == 2 && text.contains("of the domain localhost, and the store is of example.org"), "{text}");
+    assert!(exit == 2 && text.contains("of the domain localhost, but the store belongs to example.org"), "{text}");
     assert_eq!(other.good(&["user", "list"]), "romeo@example.org\n");
     assert_eq!(to.good(&["store", "import", "--abandon"]), "partitions                   0\nimport: good\n");
     assert_eq!(to.good(&["store", "migrate"]), format!("the store has format {FORMAT_VERSION}\nmigrate: good\n"));

@@ -114,7 +114,7 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
     good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     fs::write(data.join("throng.toml"), "log_level = \"info\"\n").expect("a file");
-    let word = "was open to other users (mode 0777): it is 0700 now";
+    let word = "was accessible to other users (mode 0777); changed to 0700";
     for serves in [false, true] {
         open_up(&data);
         let mut said = String::new();
@@ -158,7 +158,7 @@ fn a_folder_that_another_user_could_exchange_is_refused() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.contains(why), "{said}");
     };
-    refused(&link, "is a symbolic link of user 4711, who could lead it elsewhere");
+    refused(&link, "is a symbolic link owned by user 4711, who could redirect it");
     chown(&data, Some(4711), None).expect("root may");
-    refused(&data, "belongs to user 4711 and this is user 0: run throng as its owner");
+    refused(&data, "belongs to user 4711, but throng runs as user 0: run it as the owner");
 }

@@ -36,7 +36,7 @@ fn a_server_without_room_for_more_connections_says_so_everywhere_and_says_when_i
         assert!(metrics.contains("\nthrong_shards_not_accepting 2\n"), "{metrics}");
         let line = log.lines().find(|line| line.contains("accepting connections is paused")).unwrap_or_default();
         assert!(line.contains(&format!("address={}", server.plain)) && line.contains(remedy), "{driver}: {log}");
-        assert!(line.contains("the shard has all 1"), "{driver}: {line}");
+        assert!(line.contains("the shard has reached its limit of 1"), "{driver}: {line}");
         let top = server.command(&["top", "--once"]).output().expect("throng runs");
         let top = String::from_utf8_lossy(&top.stdout).into_owned();
         assert!(top.contains("accepting connections is paused at 2 of 2"), "{driver}: {top}");
