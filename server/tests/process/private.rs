@@ -137,7 +137,7 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
     fs::create_dir(&sar).expect("a folder");
     fs::set_permissions(&sar, Permissions::from_mode(0o755)).expect("ours");
     let said = good(&["sar", "record", "--folder", text(&sar), "--duration", "1"]);
-    assert!(said.contains("was open to other users (mode 0755)"), "{said}");
+    assert!(said.contains("was accessible to other users (mode 0755)"), "{said}");
     assert_eq!(open_to_others(&sar), <[String; 0]>::default());
 }
 
