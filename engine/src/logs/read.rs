@@ -76,10 +76,12 @@ impl Logs {
             };
             let behind = if follows { self.log(cx, actors, user).transients_from(seen) } else { seen };
             let transients = waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
-            let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+            // Nothing is looked up that is known not to be there: a login asks for no set-apart
+            // messages.
+            let aparts = apart.then(|| waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX));
             let last = self.log(cx, actors, user).last();
             let pending = Pending::User(UserRead::Page { account: bare.into(), session: id, last, all: follows });
-            cx.kernel.read(pending, vec![entries, transients, aparts]);
+            cx.kernel.read(pending, [entries, transients].into_iter().chain(aparts).collect());
         }
     }
 
@@ -124,7 +126,10 @@ impl Logs {
         if follows && all {
             follower.seen = follower.seen.max(last);
         }
-        follower.apart = follower.apart.max(last);
+        // Otherwise one may have been set apart during the read, before an entry that was found.
+        if found.len() > 2 {
+            follower.apart = follower.apart.max(last);
+        }
         let (place, cursor) = (*follower, log.cursor());
         if end.is_some() || (follows && (!all || newest > place.seen)) || log.waits_apart(&place) {
             return self.bring_up(cx, actors, user);

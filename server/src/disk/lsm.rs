@@ -136,7 +136,10 @@ impl LsmEngine {
         let merger = Arc::new(Worker::start("throng-merge", true, merge)?);
         let (own, wakes) = (store.clone(), merger.clone());
         let mut flushing = Flushing::default();
-        let flusher = Worker::start("throng-flush", false, move || own.flush(&mut flushing, &wakes))?;
+        // Logins after a restart need the filters at once, and the merger, which builds them too,
+        // stands back.
+        let flush = move || Ok(own.flush(&mut flushing, &wakes)? || own.tables.complete_filters());
+        let flusher = Worker::start("throng-flush", false, flush)?;
         leaver.wake();
         merger.wake();
         flusher.wake();
