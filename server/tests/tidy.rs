@@ -163,7 +163,7 @@ const MODULE_LINES_MAX: usize = 600;
 const SAY_WHY: &[&str] = &["channels", "components", "shard"];
 
 /// Number of silent returns in [`SAY_WHY`] without a reason. It may only decrease.
-const SILENT_MAX: usize = 66;
+const SILENT_MAX: usize = 60;
 
 /// Modules that know all others: the shard is the only parent.
 const PARENTS: &[&str] = &["shard", "lib"];

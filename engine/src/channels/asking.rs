@@ -2,12 +2,13 @@
 //! items after a position, and renewals of watches.
 
 use crate::channels::Channels;
-use crate::channels::home::feed_names::is_feed;
-use crate::channels::listener::{Kind, Listener};
-use crate::channels::places::Standing;
+use crate::channels::listener::Listener;
 use crate::id::ConnId;
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
+use crate::web::dialect::Way;
+use crate::web::dialect::places::Standing;
+use crate::web::feed_names::is_feed;
 
 impl Channels {
     /// Asks the homes of all channels of a request that is not live there.
@@ -35,13 +36,14 @@ impl Channels {
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         listener.asked_s = now_s;
         let watchers = watched.len();
+        let polls = listener.way() == Some(Way::Poll);
         let place = &mut listener.places[index];
         place.standing = Standing::asked(number);
         let (node, feed) = (place.node.clone(), is_feed(&place.node));
         let after = if place.known || feed { place.at } else { u64::MAX };
         // All homes of a prefix first report whether they know the position. A poll asks for items
         // at once, because it gets a single answer.
-        let asks_place = feed && !place.known && !matches!(listener.kind, Kind::Poll(_));
+        let asks_place = feed && !place.known && !polls;
         let share = if asks_place { 0 } else { share };
         let home = self.source(cx, &node);
         let letters = cx.kernel.letters_to(home);

@@ -14,8 +14,8 @@ use crate::letters::{ChannelLetter, Letter};
 use crate::limits::{NOTIFY_AT_HOME_MAX, NOTIFY_FOLLOWERS_AHEAD, NOTIFY_STAY_S, NOTIFY_STAYS_MAX};
 use crate::session::moved::Follower;
 use crate::streams::Streams;
-use crate::web::channel::{Asked, Wish};
-use crate::web::nchan::{Subscription, Way};
+use crate::web::dialect::asked::{Asked, Wish};
+use crate::web::dialect::{Dialect as _, Way};
 use crate::web::prefix;
 
 /// The homes and channels that connections temporarily do not move to.
@@ -74,12 +74,8 @@ impl Stays {
 
 /// Whether a request waits long enough to justify moving its connection.
 fn waits_long(keeps_alive: bool, wish: &Wish) -> bool {
-    match wish {
-        Wish::Stream | Wish::Updates(..) | Wish::Socket(..) => true,
-        Wish::Poll(wait_s) | Wish::Nchan(Subscription { way: Way::Poll(wait_s), .. }) => keeps_alive && *wait_s > 0,
-        Wish::Nchan(Subscription { way, .. }) => *way != Way::Ask,
-        _ => false,
-    }
+    let streams = matches!(wish, Wish::Subscribe(own, _) if own.way() != Way::Poll);
+    streams || (keeps_alive && wish.waits())
 }
 
 impl Channels {

@@ -6,25 +6,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::channels::access::decisions::Permit;
-use crate::channels::home::feed_names::{is_feed, is_same_prefix};
-use crate::channels::nchan::Subscriber;
-use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::occupancy::occupants::Occupant;
-use crate::channels::places::{Gathered, Place, Places, Standing, prefixes};
-use crate::channels::talk::talker::Talker;
 use crate::extension::pubsub::service::channel::Page;
 use crate::id::{ConnId, PushId};
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
 use crate::web::access::{Act, Grant};
-use crate::web::channel::{Answered, Asked};
-use crate::web::handshake::Accept;
-use crate::web::mercure::event;
-use crate::web::mercure::first::First;
-use crate::web::mercure::place::write_base36;
-use crate::web::mercure::selector::Selectors;
-use crate::web::nchan;
-use crate::web::nchan::id::write_tag;
-use crate::web::nchan::info::Format;
+use crate::web::dialect::asked::Asked;
+use crate::web::dialect::mercure::event;
+use crate::web::dialect::places::{Places, Position, Standing, are_known, is_asking, prefixes};
+use crate::web::dialect::{Dialect as _, Publisher, Subscriber, Way};
+use crate::web::feed_names::is_feed;
 use crate::web::policy::Channels;
 use crate::web::response::Response;
 
@@ -34,30 +25,33 @@ const RETRY_AFTER: &str = "Retry-After";
 /// What a request waits for.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// A publication, with its time (microseconds, wall clock).
-    Publish(Answered, u64),
-    /// A long poll: the next items, or whatever has arrived when its time is over.
-    Poll(Option<Box<Gathered>>),
-    /// Server-sent events. `true` once the head of the response is sent.
-    Stream(bool),
-    /// Server-sent events of Mercure. The data is used to send the head of the response. Afterwards
-    /// it is retained only if there are selectors.
-    Updates(Option<Box<First>>),
-    /// Items as WebSocket messages. The data is used to answer the opening handshake, and is `None`
-    /// afterwards.
-    Socket(Option<Box<Accept>>),
-    /// A subscriber by Nchan's protocol.
-    Nchan(Box<Subscriber>),
-    /// A query for the subscribers of a channel.
+    /// Items, delivered in the words of a dialect.
+    Items(Subscriber),
+    /// The outcome of a publication.
+    Publish(Publisher, Since),
+    /// The subscribers of a channel.
     Occupancy,
-    /// A page that registers for push messages or unregisters; `None` until it is authorized.
+    /// A channel's information.
+    Info(Publisher),
+    /// The registration of a page for push messages, or its end; `None` until it is authorized.
     Push(Option<Box<Wanted>>),
-    /// A query for a channel's information by Nchan's protocol.
-    Info(Format),
-    /// A request that is held until the authorization service decides.
+    /// The decision of the authorization service.
     Held(Box<Held>),
-    /// A connection of Centrifugo's protocol, whose commands name the channels.
-    Talk(Box<Talker>),
+}
+
+/// When a publication arrived, in microseconds (wall clock). It has no alignment, which keeps
+/// [`Listener`] small.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since([u8; 8]);
+
+impl Since {
+    pub(super) fn at(wall_us: u64) -> Since {
+        Since(wall_us.to_ne_bytes())
+    }
+
+    pub(super) fn us(self) -> u64 {
+        u64::from_ne_bytes(self.0)
+    }
 }
 
 /// What a page expects from the home of its channel.
@@ -78,67 +72,6 @@ pub(super) struct Held {
     pub(super) token: u64,
     /// Memory used, in bytes.
     pub(super) bytes: usize,
-}
-
-/// How items are delivered to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    /// Long polling.
-    Poll,
-    /// Server-sent events, of Mercure or not.
-    Events,
-    /// WebSocket, of Centrifugo's protocol or not.
-    Socket,
-}
-
-impl Kind {
-    /// How items are delivered; `None` if the request does not wait for items.
-    pub(super) fn way(&self) -> Option<Way> {
-        match self {
-            Kind::Poll(_) => Some(Way::Poll),
-            Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
-            Kind::Socket(_) | Kind::Talk(_) => Some(Way::Socket),
-            Kind::Nchan(own) => Some(match own.way() {
-                nchan::Way::Poll(_) | nchan::Way::Ask => Way::Poll,
-                nchan::Way::Events => Way::Events,
-                nchan::Way::Socket(..) => Way::Socket,
-            }),
-            Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) | Kind::Push(_) => None,
-        }
-    }
-
-    /// Whether items are delivered for as long as the connection is open.
-    pub(super) fn streams(&self) -> bool {
-        match self {
-            Kind::Nchan(own) => own.streams(),
-            kind => matches!(kind, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_)),
-        }
-    }
-
-    /// Whether that is so and the response has begun.
-    pub(super) fn has_begun(&self) -> bool {
-        match self {
-            Kind::Nchan(own) => own.has_begun(),
-            Kind::Updates(first) => first.as_ref().is_none_or(|first| first.begun),
-            kind => matches!(kind, Kind::Stream(true) | Kind::Socket(None) | Kind::Talk(_)),
-        }
-    }
-
-    /// The items gathered for a Mercure subscriber before its response begins.
-    pub(super) fn first(&mut self) -> Option<&mut First> {
-        match self {
-            Kind::Updates(Some(first)) if !first.begun => Some(first),
-            _ => None,
-        }
-    }
-
-    /// The topics to deliver below prefixes; `None` for all.
-    fn selectors(&self) -> Option<&Selectors> {
-        match self {
-            Kind::Updates(first) => first.as_ref().map(|first| &*first.selectors),
-            _ => None,
-        }
-    }
 }
 
 /// A waiting request.
@@ -165,8 +98,6 @@ pub(super) struct Listener {
     pub(super) occupies: bool,
     /// It is notified about the other subscribers.
     pub(super) hears: bool,
-    /// It receives items as binary messages.
-    pub(super) binary: bool,
     /// The grant of the token that admits it.
     pub(super) grant: Option<Arc<Grant>>,
     /// The permission of the authorization service that admits it.
@@ -199,9 +130,34 @@ impl Fields {
 }
 
 impl Listener {
+    /// The subscriber, if it waits for items.
+    pub(super) fn own(&self) -> Option<&Subscriber> {
+        if let Kind::Items(own) = &self.kind { Some(own) } else { None }
+    }
+
+    /// How items are delivered; `None` if the request does not wait for items.
+    pub(super) fn way(&self) -> Option<Way> {
+        self.own().map(|own| own.way())
+    }
+
+    /// Whether the response has begun and continues with items.
+    pub(super) fn has_begun(&self) -> bool {
+        self.own().is_some_and(|own| own.has_begun())
+    }
+
+    /// Whether the client sends commands, which name its channels.
+    pub(super) fn has_commands(&self) -> bool {
+        self.own().is_some_and(|own| own.has_commands())
+    }
+
+    /// Whether delivery waits for the answers of all homes.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.own().is_some_and(|own| own.is_gathering())
+    }
+
     /// Whether the answer of a home is outstanding.
     pub(super) fn is_asking(&self) -> bool {
-        self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
+        is_asking(&self.places)
     }
 
     /// Whether some channel has items that the request has not received and that no home was asked
@@ -213,47 +169,33 @@ impl Listener {
     /// A key under which requests at the same position of a channel receive identical bytes. `None`
     /// for requests that wait for several channels, or whose output differs per request.
     pub(super) fn alike(&self) -> Option<(Way, bool)> {
-        match self.kind {
-            Kind::Stream(true) | Kind::Socket(None) if self.places.len() == 1 => Some((self.kind.way()?, self.binary)),
-            _ => None,
-        }
+        self.own()?.alike().filter(|_| self.places.len() == 1)
     }
 
     /// The divisor of its share: a question asks for one of so many parts of a page.
     pub(super) fn share(&self) -> u8 {
-        match &self.kind {
+        match self.own().is_some_and(|own| own.takes_any()) {
             // Exactly one item.
-            Kind::Nchan(own) if own.takes_any() => NOTIFY_PAGE_ITEMS_MAX as u8,
-            _ => u8::try_from(self.places.len()).unwrap_or(u8::MAX),
+            true => NOTIFY_PAGE_ITEMS_MAX as u8,
+            false => u8::try_from(self.places.len()).unwrap_or(u8::MAX),
         }
     }
 
-    /// Whether its position is known in every channel. The subscriptions of Centrifugo's protocol
-    /// are independent of each other.
+    /// Whether its position is known in every channel, if delivery depends on that.
     pub(super) fn is_placed(&self) -> bool {
-        matches!(self.kind, Kind::Talk(_)) || self.places.iter().all(|place| place.known)
+        self.has_commands() || are_known(&self.places)
     }
 
-    /// The state of a Centrifugo connection.
-    pub(super) fn talker(&self) -> Option<&Talker> {
-        match &self.kind {
-            Kind::Talk(talker) => Some(talker),
-            _ => None,
-        }
-    }
-
-    pub(super) fn talker_mut(&mut self) -> Option<&mut Talker> {
-        match &mut self.kind {
-            Kind::Talk(talker) => Some(talker),
-            _ => None,
-        }
+    /// Its positions, with that in one channel replaced by `number`.
+    pub(super) fn position(&self, index: usize, number: u64) -> Position<'_> {
+        Position { places: &self.places, index, number }
     }
 
     /// Detects a position beyond the end of its channel, which means that the channel was deleted
     /// and created again. Moves the position to the new channel. Returns whether the whole new
-    /// channel is to be delivered first, as Nchan's clients expect for an unknown identifier.
+    /// channel is to be delivered first.
     pub(super) fn leaves_deleted(&mut self, index: usize, page: &Page<'_>) -> bool {
-        let begins_anew = self.nchan().is_some();
+        let begins_anew = self.own().is_some_and(|own| own.begins_anew());
         let place = &mut self.places[index];
         if !place.known || place.at <= page.last {
             return false;
@@ -262,41 +204,21 @@ impl Listener {
         begins_anew
     }
 
-    /// The tag of a message with this number at one of its positions.
-    pub(super) fn tag(&self, index: usize, number: u64) -> String {
-        let mut tag = String::new();
-        write_tag(&mut tag, index, number, self.places.iter().map(|place| place.at));
-        tag
-    }
-
-    /// The state of a subscriber by Nchan's protocol.
-    pub(super) fn nchan(&self) -> Option<&Subscriber> {
-        match &self.kind {
-            Kind::Nchan(own) => Some(own),
-            _ => None,
-        }
-    }
-
     /// The index of a channel among its positions.
     pub(super) fn place_of(&self, node: &str) -> Option<usize> {
         self.places.iter().position(|place| *place.node == *node)
     }
 
-    /// Whether an item at one of its positions is to be delivered. Below prefixes, a request with
-    /// selectors receives only items that match them and that it may read. Private items are only
+    /// Whether an item at one of its positions is to be delivered. Below prefixes, a selecting
+    /// request receives only items that it covers and that it may read. Private items are only
     /// in the feeds of all channels. A request is placed there only with a token, which is checked
     /// here, or with a permission, which covers the whole prefix.
     pub(super) fn wants(&self, policy: &Channels, index: usize, item: &[u8]) -> bool {
-        let Some(selectors) = self.kind.selectors().filter(|_| is_feed(&self.places[index].node)) else { return true };
+        let selects = |own: &&Subscriber| own.selects() && is_feed(&self.places[index].node);
+        let Some(own) = self.own().filter(selects) else { return true };
         let Some((channel, _)) = event::of(item) else { return false };
         let granted = |grant: &Arc<Grant>| grant.covers(Act::Subscribe, &channel);
-        selectors.cover(&channel) && (!policy.is_private(&channel) || self.grant.as_ref().is_none_or(granted))
-    }
-
-    /// The name by which the client knows the channel.
-    pub(super) fn called(&self, index: usize) -> &str {
-        let own = self.talker().and_then(|talker| talker.subs.get(index)?.name.as_deref());
-        own.unwrap_or_else(|| channel_of(&self.places[index].node))
+        own.covers(&channel) && (!policy.is_private(&channel) || self.grant.as_ref().is_none_or(granted))
     }
 
     /// The nodes of its channels. A request for a prefix does not count as a subscriber of any
@@ -305,10 +227,13 @@ impl Listener {
         self.places.iter().map(|place| &place.node).filter(|node| !is_feed(node))
     }
 
-    /// The number of requests that it counts as for its address, unless it uses Centrifugo's
-    /// protocol. A request for a prefix receives all items below it, at the expense of the
-    /// publishers.
+    /// The number of requests that it counts as for its address. A request for a prefix receives all
+    /// items below it, at the expense of the publishers. Channels that commands name are counted
+    /// when they come.
     pub(super) fn weight(&self) -> usize {
+        if self.has_commands() {
+            return 1 + self.places.len() / NOTIFY_CHANNELS_MAX;
+        }
         let channels = self.nodes().count().div_ceil(NOTIFY_CHANNELS_MAX);
         (channels + prefixes(&self.places).count() * NOTIFY_REQUESTS_PER_PREFIX).max(1)
     }
@@ -318,30 +243,6 @@ impl Listener {
         let permitted = self.permit.as_ref().and_then(|permit| permit.name.as_ref());
         let name = self.grant.as_ref().and_then(|grant| grant.subject()).or(permitted);
         Occupant { conn, network: self.network, name }
-    }
-
-    /// Its position in all channels, from which the client can continue.
-    pub(super) fn position(&self) -> String {
-        self.position_with(usize::MAX, 0)
-    }
-
-    /// The same, with its position in one channel replaced by `number`.
-    pub(super) fn position_with(&self, index: usize, number: u64) -> String {
-        let (mut out, mut before) = (String::new(), None::<&Place>);
-        for (at, place) in self.places.iter().enumerate() {
-            let number = if at == index { number } else { place.at };
-            match before.map(|before| is_same_prefix(&before.node, &place.node)) {
-                None => {}
-                Some(true) => out.push('.'),
-                Some(false) => out.push(','),
-            }
-            match is_feed(&place.node) {
-                true => write_base36(&mut out, number),
-                false => out.push_str(&number.to_string()),
-            }
-            before = Some(place);
-        }
-        out
     }
 
     /// Adds its header fields to a response.

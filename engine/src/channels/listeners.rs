@@ -13,17 +13,18 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use crate::channels::addresses::Addresses;
-use crate::channels::home::feed_names::is_feed;
-use crate::channels::listener::{Fields, Kind, Listener, Way};
+use crate::channels::listener::{Fields, Kind, Listener};
 use crate::channels::occupancy::occupants::Occupants;
-use crate::channels::places::Place;
 use crate::channels::prefixes::Prefixes;
-use crate::channels::talk::talker::{Sub, Talker};
 use crate::channels::watched::Watched;
 use crate::channels::web_push::awake::Awake;
 use crate::id::ConnId;
-use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
+use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
 use crate::slots::Sparse;
+use crate::web::dialect::Way;
+use crate::web::dialect::centrifugo::talker;
+use crate::web::dialect::places::Place;
+use crate::web::feed_names::is_feed;
 use crate::web::policy::Channels;
 
 /// The waiting requests of a shard.
@@ -49,8 +50,8 @@ pub(super) struct Listeners {
     numbers: u32,
     /// The number of feed positions of all requests.
     feeds: usize,
-    /// Connections of Centrifugo's protocol, and the number of their subscriptions.
-    talkers: (usize, usize),
+    /// Connections whose clients send commands, and the number of their channels.
+    commanded: (usize, usize),
     /// Bytes of held requests.
     held_bytes: usize,
     /// Deliveries are left for the next turn.
@@ -104,10 +105,10 @@ impl Listeners {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
         let watches = 3 * size_of::<ConnId>();
         let place = size_of::<Place>() + watches;
-        let (talkers, subs) = self.talkers;
-        let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
+        let (conns, channels) = self.commanded;
+        let commanded = talker::memory_bytes(conns, channels) + channels * place;
         let places =
-            self.all.len() * watches + self.feeds * place + talkers + self.prefixes.memory_bytes() + self.held_bytes;
+            self.all.len() * watches + self.feeds * place + commanded + self.prefixes.memory_bytes() + self.held_bytes;
         self.all.memory_bytes() + places + watched + self.addresses.memory_bytes()
     }
 
@@ -168,8 +169,8 @@ impl Listeners {
             self.held_bytes += held.bytes;
             self.addresses.holds(listener.network, held.bytes);
         }
-        self.talkers.0 += usize::from(listener.talker().is_some());
-        if let Some(way) = listener.kind.way() {
+        self.commanded.0 += usize::from(listener.has_commands());
+        if let Some(way) = listener.way() {
             self.ways[way as usize] += 1;
             for place in listener.places.iter() {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
@@ -187,43 +188,37 @@ impl Listeners {
         self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
     }
 
-    /// Adds a subscription of a Centrifugo connection.
-    pub(super) fn join(&mut self, id: ConnId, place: Place, sub: Sub, policy: &Channels) {
+    /// Adds a channel that a command names. The client is notified about the other subscribers if it
+    /// `hears`.
+    pub(super) fn join(&mut self, id: ConnId, place: Place, hears: bool, policy: &Channels) {
         let Some(listener) = find_mut(&mut self.all, id) else { return };
-        let (node, hears) = (place.node.clone(), sub.hears);
-        self.talkers.1 += 1;
+        let node = place.node.clone();
+        self.commanded.1 += 1;
         self.watched.entry(node.clone()).or_default().listeners.insert(id);
         let mut places = Vec::from(std::mem::take(&mut listener.places));
         places.push(place);
         listener.places = places.into();
-        if let Some(talker) = listener.talker_mut() {
-            talker.subs.push(sub);
+        if listener.places.len().is_multiple_of(NOTIFY_CHANNELS_MAX) {
+            self.addresses.waits(listener.network);
         }
-        let (places, network) = (listener.places.len(), listener.network);
-        if places.is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
-            self.addresses.waits(network);
-        }
-        let Some(listener) = find(&self.all, id) else { return };
         let (who, node) = (listener.occupant(id), std::iter::once(&node));
         self.occupants.arrive_at(node, policy, (who, hears), &mut self.addresses);
     }
 
-    /// Removes a subscription of a Centrifugo connection.
+    /// Removes a channel of a connection with commands. The last one takes its index.
     pub(super) fn part(&mut self, id: ConnId, index: usize) {
-        let Some(listener) = find(&self.all, id).filter(|listener| index < listener.places.len()) else { return };
+        let Some(listener) = find_mut(&mut self.all, id).filter(|listener| index < listener.places.len()) else {
+            return;
+        };
         let node = listener.places[index].node.clone();
         self.occupants.leave_all(std::iter::once(&node), listener.occupant(id), 0, &mut self.addresses);
-        let Some(listener) = find_mut(&mut self.all, id) else { return };
-        if listener.places.len().is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
+        if listener.places.len().is_multiple_of(NOTIFY_CHANNELS_MAX) {
             self.addresses.waits_no_more(listener.network);
         }
-        self.talkers.1 -= 1;
+        self.commanded.1 -= 1;
         let mut places = Vec::from(std::mem::take(&mut listener.places));
         places.swap_remove(index);
         listener.places = places.into();
-        if let Some(talker) = listener.talker_mut() {
-            talker.subs.swap_remove(index);
-        }
         self.unwatch(id, &node);
     }
 
@@ -270,13 +265,13 @@ impl Listeners {
             self.held_bytes -= held.bytes;
             self.addresses.holds_no_more(listener.network, held.bytes);
         }
-        let subs = listener.talker().map_or(0, |talker| talker.subs.len());
-        self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
-        let weight = listener.talker().map_or(listener.weight(), |_| 1 + subs / CENTRIFUGO_CHANNELS_PER_WAITING);
-        (0..weight).for_each(|_| self.addresses.waits_no_more(listener.network));
+        if listener.has_commands() {
+            self.commanded = (self.commanded.0 - 1, self.commanded.1 - listener.places.len());
+        }
+        (0..listener.weight()).for_each(|_| self.addresses.waits_no_more(listener.network));
         self.prefixes.end(listener.network, &listener.places);
         self.feeds -= listener.places.len() - listener.nodes().count();
-        if let Some(way) = listener.kind.way() {
+        if let Some(way) = listener.way() {
             self.ways[way as usize] -= 1;
         }
         listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
@@ -355,7 +350,8 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::places::{Places, Standing};
+    use crate::web::dialect::places::{Places, Standing};
+    use crate::web::dialect::plain::Subscriber;
 
     fn conn(slot: u32) -> ConnId {
         ConnId { slot, generation: 1 }
@@ -374,7 +370,6 @@ mod tests {
             trusted: false,
             occupies: false,
             hears: false,
-            binary: false,
             grant: None,
             permit: None,
             fields: Fields::default(),
@@ -384,7 +379,7 @@ mod tests {
     #[test]
     fn all_are_told_in_shares_also_when_more_comes_meanwhile() {
         let mut all = Listeners::default();
-        (0..5).for_each(|slot| all.begin(conn(slot), listener("a", Kind::Stream(true))));
+        (0..5).for_each(|slot| all.begin(conn(slot), listener("a", Kind::Items(Subscriber::Events(true).into()))));
         assert_eq!(all.hear("b", 1, ("", b"x")), None, "nobody waits for it");
         assert_eq!(all.hear("a", 1, ("", b"x")), Some(true));
         let (node, batch) = all.next(3).unwrap();
@@ -407,7 +402,7 @@ mod tests {
     fn every_channel_is_renewed_in_time() {
         let mut all = Listeners::default();
         for slot in 0..100 {
-            all.begin(conn(slot), listener(&slot.to_string(), Kind::Stream(true)));
+            all.begin(conn(slot), listener(&slot.to_string(), Kind::Items(Subscriber::Events(true).into())));
         }
         let mut renewed = BTreeSet::new();
         for second in 1..=u64::from(NOTIFY_RENEW_S) {

@@ -8,23 +8,18 @@
 use crate::channels::Channels;
 use crate::channels::access::{self, Admission};
 use crate::channels::addresses::network;
-use crate::channels::binary;
-use crate::channels::home::feed_names::is_feed;
-use crate::channels::listener::{self, Kind, Listener};
-use crate::channels::listener_words::{Telling, json, write_beat};
-use crate::channels::nchan::Subscriber;
-use crate::channels::places::{Place, Standing};
+use crate::channels::listener::{Kind, Listener, Since};
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S};
 use crate::session::conn::Pause;
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
-use crate::web::channel::{Asked, Wish};
-use crate::web::frame::{Code, FrameFault};
-use crate::web::mercure::first::First;
-use crate::web::nchan::{Subscription, Way};
-use crate::web::notify::NEXT_AFTER;
+use crate::web::dialect::asked::{Asked, Wish};
+use crate::web::dialect::binary;
+use crate::web::dialect::places::{Place, Standing};
+use crate::web::dialect::{Dialect as _, Telling, Way};
+use crate::web::feed_names::is_feed;
 use crate::web::response::Response;
 use crate::web::status::Status;
 use crate::wire::error::StanzaCondition;
@@ -33,9 +28,10 @@ use crate::wire::limit::Refusal;
 /// Time limit for the home to confirm a publication, in seconds.
 const PUBLISH_S: u32 = 30;
 
-/// The last event of a stream whose token has expired. It has no id, so a client that returns with
-/// another token continues where it was.
-const EXPIRED: &[u8] = b"event: expired\ndata: {}\n\n";
+/// The response to a request whose channel's home has not answered in time.
+fn late() -> Response {
+    Response::text(Status::ServiceUnavailable, "a channel did not answer in time; try again").with("Retry-After", "1")
+}
 
 impl Channels {
     /// Starts to wait for a request's channels, or refuses the request.
@@ -53,47 +49,33 @@ impl Channels {
         let Some(address) = cx.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
         let network = network(address);
         let may = may.and_then(|admission| self.may_follow(cx, network, &asked.channels).map(|()| admission));
-        let binary = matches!(asked.wish, Wish::Socket(_, true));
-        let occupies = match &asked.wish {
-            Wish::Nchan(Subscription { way, .. }) => !matches!(way, Way::Poll(0) | Way::Ask),
-            wish => matches!(wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(..)),
-        };
-        let (asks_info, deletes) = match &asked.wish {
-            Wish::Info(_, deletes) => (true, *deletes),
-            _ => (false, false),
-        };
-        let (asks_who, push) = (asked.wish == Wish::Occupancy, asked.push);
+        let (waits, selects, deletes) = (asked.wish.waits(), asked.wish.selects(), asked.wish.deletes());
+        let push = asked.push;
         let mut registration = None;
         let admission = may.as_ref().cloned().unwrap_or_default();
         // The request ends when its credentials expire.
         let granted_s = admission.left_s(cx.kernel.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
-            Wish::Publish(publication) => {
-                (Kind::Publish(publication.answered, cx.kernel.now.wall_us), now_s + PUBLISH_S, Some(publication))
-            }
-            Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
-            Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
-            Wish::Updates(id, selectors) => {
-                (Kind::Updates(Some(First::behind(id, selectors))), now_s + NOTIFY_HEARTBEAT_S, None)
-            }
-            Wish::Socket(accept, _) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
-            Wish::Nchan(wants) => {
-                let wait_s = match wants.way {
-                    Way::Poll(wait_s) => u64::from(wait_s).min(granted_s) as u32,
-                    Way::Ask => 0,
-                    _ => NOTIFY_HEARTBEAT_S,
+            Wish::Publish(publication) => (
+                Kind::Publish(publication.answered, Since::at(cx.kernel.now.wall_us)),
+                now_s + PUBLISH_S,
+                Some(publication),
+            ),
+            Wish::Subscribe(own, wait_s) => {
+                let wait_s = match own.way() {
+                    Way::Poll => u64::from(wait_s).min(granted_s) as u32,
+                    Way::Events | Way::Socket => NOTIFY_HEARTBEAT_S,
                 };
-                (Kind::Nchan(Subscriber::new(wants)), now_s + wait_s, None)
+                (Kind::Items(own), now_s + wait_s, None)
             }
             Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
             Wish::Register(_) | Wish::Unregister(_) => {
                 registration = Some(asked.wish);
                 (Kind::Push(None), now_s + PUBLISH_S, None)
             }
-            Wish::Info(format, _) => (Kind::Info(format), now_s + NOTIFY_ANSWER_S, None),
+            Wish::Info(publisher, _) => (Kind::Info(publisher), now_s + NOTIFY_ANSWER_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
-        let selects = matches!(kind, Kind::Updates(_));
         let places = self.places_of(cx, service, &asked.channels, &admission, selects);
         let fields = self.listeners.fields(asked.fields);
         let (trusted, grant) = (admission.trusted, admission.grant.clone());
@@ -110,7 +92,6 @@ impl Channels {
             trusted,
             occupies: false,
             hears,
-            binary,
             grant,
             permit,
             fields,
@@ -131,20 +112,24 @@ impl Channels {
             self.listeners.addresses.may_publish(now_ms, network, cost).map_err(Response::from)
         });
         self.listeners.begin(id, listener);
-        match (may, publication) {
-            _ if service.is_empty() => {
-                self.respond(cx, id, Response::text(Status::NotFound, "nothing is served at this path"))
-            }
-            (Err(refusal), _) => self.respond(cx, id, refusal),
-            (Ok(()), Some(publication)) => self.send_publication(cx, id, &publication, &admission),
-            (Ok(()), None) if asks_who => self.ask_occupancy(cx, id),
-            (Ok(()), None) if registration.is_some() => self.send_push_wish(cx, id, registration, &admission),
-            (Ok(()), None) if asks_info => {
+        if service.is_empty() {
+            return self.respond(cx, id, Response::text(Status::NotFound, "nothing is served at this path"));
+        }
+        if let Err(refusal) = may {
+            return self.respond(cx, id, refusal);
+        }
+        // The request waits as it is from here on.
+        let Some(listener) = self.listeners.get(id) else { return };
+        match (&listener.kind, publication) {
+            (_, Some(publication)) => self.send_publication(cx, id, &publication, &admission),
+            (Kind::Occupancy, _) => self.ask_occupancy(cx, id),
+            (Kind::Push(_), _) => self.send_push_wish(cx, id, registration, &admission),
+            (Kind::Info(_), _) => {
                 let from = if admission.trusted { String::new() } else { network.to_string() };
                 self.ask_info(cx, id, &from, deletes);
             }
-            (Ok(()), None) => {
-                if occupies {
+            (kind, _) => {
+                if waits && matches!(kind, Kind::Items(own) if own.occupies()) {
                     self.occupy(cx, id);
                     push.into_iter().for_each(|push| self.page_listens(id, push));
                 }
@@ -163,7 +148,7 @@ impl Channels {
         body: &[u8],
     ) {
         let Some(listener) = self.listeners.get(id) else { return };
-        if listener.talker().is_some() {
+        if listener.has_commands() {
             return self.talk_answered(cx, id, number, refused, body);
         }
         let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
@@ -172,101 +157,107 @@ impl Channels {
             return self.refused_by_home(cx, id, refusal);
         }
         let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
-        match listener.kind {
+        match &listener.kind {
             Kind::Publish(..) => match Published::decode(body) {
                 Some(published) => self.published(cx, id, published),
                 None => self.refused_by_home(cx, id, unreadable()),
             },
-            Kind::Talk(_) | Kind::Held(_) => {}
-            Kind::Occupancy => self.respond(cx, id, json(body.to_vec())),
+            Kind::Held(_) => {}
+            Kind::Occupancy => self.respond(cx, id, Response::json(body.to_vec())),
             Kind::Info(_) => self.info_came(cx, id, body),
             Kind::Push(_) => self.push_answered(cx, id, body),
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
-                match Page::decode(body) {
-                    Some(page) if listener.kind.streams() => {
-                        self.page_for_stream(cx, id, index, &page);
-                        self.greet(cx, id);
-                    }
-                    Some(page) if listener.nchan().is_some() => self.page_for_nchan(cx, id, index, &page),
-                    Some(page) => self.page_for_poll(cx, id, index, &page),
-                    None => self.refused_by_home(cx, id, unreadable()),
+            Kind::Items(own) => match (Page::decode(body), own.way()) {
+                (Some(page), Way::Poll) => self.page_for_poll(cx, id, index, &page),
+                (Some(page), Way::Events | Way::Socket) => {
+                    self.page_for_stream(cx, id, index, &page);
+                    self.greet(cx, id);
                 }
-            }
+                (None, _) => self.refused_by_home(cx, id, unreadable()),
+            },
         }
     }
 
     fn page_for_poll(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
+        // The client has disconnected meanwhile.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
-        let place = &mut listener.places[index];
+        let begins_anew = listener.leaves_deleted(index, page);
+        // Only subscribers read pages.
+        let Listener { kind: Kind::Items(own), places, .. } = listener else { return };
+        let place = &mut places[index];
         (place.at, place.standing) = (page.upto, Standing::Live);
         let known = std::mem::replace(&mut place.known, true) || is_feed(&place.node);
-        if known && (page.gap || !page.items.is_empty()) {
-            let Kind::Poll(gathered) = &mut listener.kind else { return };
-            let gathered = gathered.get_or_insert_default();
-            gathered.gaps.extend(page.gap.then_some(index));
-            page.items.iter().for_each(|(_, item)| gathered.push(item));
-            self.tally_page(cx, page);
+        own.answered(index, known && page.gap);
+        cx.kernel.counters.notify_gaps.add(u64::from(known && page.gap));
+        if begins_anew {
+            place.at = 0;
         }
-        self.settle_poll(cx, id);
+        // A poll that takes one item of a channel continues before it in case that another channel
+        // has an earlier one.
+        let mut items = page.items.iter().filter(|_| known && !begins_anew);
+        let first = items.find(|(number, item)| own.take(index, *number, item));
+        if let Some((number, _)) = first {
+            place.at = number - 1;
+        }
+        let goes_on = if begins_anew { page.upto > 0 } else { first.is_none() && page.more && own.takes_one() };
+        match goes_on {
+            true => self.ask_home_of(cx, id, index),
+            false => self.settle_poll(cx, id),
+        }
     }
 
     /// Answers a poll that waits for no home if there are items; otherwise it waits for new ones.
     fn settle_poll(&mut self, cx: &mut Streams, id: ConnId) {
-        let Some(listener) = self.listeners.get_mut(id).filter(|listener| !listener.is_asking()) else { return };
-        let Kind::Poll(gathered) = &mut listener.kind else { return };
-        if let Some(gathered) = gathered.take() {
-            return self.respond_poll(cx, id, &gathered);
-        }
-        if listener.until_s <= cx.kernel.now.mono_s() {
-            return self.poll_is_over(cx, id);
+        // The answer of another home is outstanding.
+        let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_asking()) else { return };
+        let has_answer = listener.own().is_some_and(|own| own.has_answer());
+        if has_answer || listener.until_s <= cx.kernel.now.mono_s() {
+            return self.answer_poll(cx, id);
         }
         // Items published while the home was reading have been delivered to other requests by now.
-        for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
+        for index in 0..listener.places.len() {
             if self.has_missed(id, index) {
                 self.ask_home_of(cx, id, index);
             }
         }
     }
 
-    /// Answers a poll whose time is over.
-    fn poll_is_over(&mut self, cx: &mut Streams, id: ConnId) {
+    /// Answers a poll with what there is.
+    pub(super) fn answer_poll(&mut self, cx: &mut Streams, id: ConnId) {
+        // The poll was answered before its time was over.
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        let Kind::Poll(gathered) = &mut listener.kind else { return };
-        match gathered.take() {
-            Some(gathered) => self.respond_poll(cx, id, &gathered),
-            None if listener.is_asking() => {
-                let text = "a channel did not answer in time; try again";
-                self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
-            }
-            None => {
-                let position = listener.position();
-                let response = Response::empty(Status::NoContent).with(NEXT_AFTER, position);
-                self.respond(cx, id, response.with("Access-Control-Expose-Headers", NEXT_AFTER));
-            }
+        let is_asking = listener.is_asking();
+        // Only subscribers poll.
+        let Listener { kind: Kind::Items(own), places, .. } = listener else { return };
+        if is_asking && !own.has_answer() {
+            return self.respond(cx, id, late());
         }
+        let (response, count) = own.answer(places);
+        cx.kernel.counters.notify_told.add(count);
+        self.respond(cx, id, response);
     }
 
     fn page_for_stream(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let begins_anew = listener.leaves_deleted(index, page);
-        if self.jumps_unheard(id, index, page) {
+        // Only subscribers read pages.
+        let Kind::Items(own) = &mut listener.kind else { return };
+        if let Some(fault) = own.answered(index, page.gap) {
             cx.kernel.counters.notify_gaps.one();
-            let fault = FrameFault { code: Code::TryAgain, text: "messages are missing" };
             return self.socket_fails(cx, id, fault, Ended::Server);
         }
         self.begin_stream(cx, id);
         let (is_heavy, settings) = (cx.is_heavy(id), cx.kernel.settings.clone());
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
-        let place = &mut listener.places[index];
+        let is_placed = listener.is_placed();
+        let Listener { kind: Kind::Items(own), places, .. } = listener else { return };
+        let place = &mut places[index];
+        let gathers = own.is_gathering();
+        own.gather(b"", page.gap);
         if !std::mem::replace(&mut place.known, true) {
-            (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap);
-            if let Some(first) = listener.kind.first() {
-                first.tell(b"", page.gap);
-                listener.places[index].missed = false;
-            }
+            (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap && !gathers);
             // Delivery starts once all positions are known, so that each event can state the
             // position in all channels.
             if listener.is_placed() {
@@ -279,37 +270,36 @@ impl Channels {
             return;
         }
         place.standing = Standing::Behind;
-        if let Some(first) = listener.kind.first() {
-            first.tell(b"", page.gap);
-        }
-        let takes = if listener.is_gathering() { !listener.is_full() } else { !is_heavy };
-        if !takes || !listener.is_placed() {
+        let takes = if gathers { !own.is_full() } else { !is_heavy };
+        if !takes || !is_placed {
             return self.begin_stream(cx, id);
         }
-        let mut telling = Telling::new(listener);
+        let Some(own) = listener.own() else { return };
+        let mut telling = Telling::default();
         if page.gap {
-            telling.gap(listener, index, if begins_anew { 0 } else { page.behind_gap() });
+            let number = if begins_anew { 0 } else { page.behind_gap() };
+            own.gap(&mut telling, listener.position(index, number));
         }
         let policy = &settings.web.channels;
         for (number, item) in page.items.iter().filter(|(_, item)| listener.wants(policy, index, item)) {
-            match listener.binary {
-                true => telling.item(listener, index, *number, &binary::of(item)),
-                false => telling.item(listener, index, *number, item),
+            let position = listener.position(index, *number);
+            match own.is_binary() {
+                true => own.item(&mut telling, position, &binary::of(item)),
+                false => own.item(&mut telling, position, item),
             }
         }
         let upto = if begins_anew { 0 } else { page.upto };
-        let out = telling.finish(listener, index, upto);
+        own.finish(&mut telling, listener.position(index, upto));
         let place = &mut listener.places[index];
         place.at = upto;
         place.standing = if page.more || upto < page.upto { Standing::Behind } else { Standing::Live };
-        let gathers = listener.is_gathering();
-        if let Some(first) = listener.kind.first() {
-            first.tell(&out, false);
+        if let Kind::Items(own) = &mut listener.kind {
+            own.gather(&telling.out, false);
         }
         self.tally_page(cx, page);
         match gathers {
             true => self.begin_stream(cx, id),
-            false => self.send_told(cx, id, &out),
+            false => self.send_told(cx, id, &telling.out),
         }
         self.catch_up(cx, id, false);
     }
@@ -339,8 +329,8 @@ impl Channels {
     /// Continues after a connection has drained its output.
     pub(crate) fn listener_sent(&mut self, cx: &mut Streams, id: ConnId) {
         match self.listeners.get(id) {
-            Some(listener) if listener.talker().is_some() => self.talk_catches_up(cx, id),
-            Some(listener) if listener.kind.has_begun() => {
+            Some(listener) if listener.has_commands() => self.talk_catches_up(cx, id),
+            Some(listener) if listener.has_begun() => {
                 // A request that is live receives what it lacks when the round reaches it.
                 if listener.is_behind() {
                     self.catch_up(cx, id, true);
@@ -357,8 +347,8 @@ impl Channels {
     pub(crate) fn heard_while_waiting(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
-            Some(listener) if listener.kind.way() == Some(listener::Way::Events) => false,
-            Some(listener) if listener.kind.has_begun() => true,
+            Some(listener) if listener.way() == Some(Way::Events) => false,
+            Some(listener) if listener.has_begun() => true,
             Some(_) => {
                 cx.pause(id, Pause::Answer);
                 true
@@ -370,24 +360,22 @@ impl Channels {
     pub(crate) fn sweep_listener(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return false };
-        if listener.talker().is_some() {
+        if listener.has_commands() {
             self.sweep_talker(cx, id);
             return true;
         }
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_over = now_s >= listener.until_s;
-        let polls = listener.kind.way() == Some(listener::Way::Poll);
-        let (publishes, begun) =
-            (matches!(listener.kind, Kind::Publish(..)), matches!(listener.kind, Kind::Stream(true)));
+        let polls = listener.way() == Some(Way::Poll);
         // The wait of a poll is limited to the validity of its token. It is answered as at the end
         // of any wait.
-        let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
+        let exempt = matches!(listener.kind, Kind::Publish(..) | Kind::Push(_)) || (polls && is_over);
         if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(cx, listener)) {
-            let over = access::over(listener);
-            if begun {
-                cx.send_bytes(id, EXPIRED);
+            let last = listener.own().map_or(&b""[..], |own| own.expired());
+            if !last.is_empty() {
+                cx.send_bytes(id, last);
             }
-            self.respond(cx, id, over);
+            self.respond(cx, id, access::over(listener));
             return true;
         }
         let Some(listener) = self.listeners.get_mut(id) else { return false };
@@ -401,12 +389,11 @@ impl Channels {
                 self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Held(_) if is_over => self.respond(cx, id, access::unanswered()),
-            Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
+            Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Held(_) => {}
             // A home that was just asked gets its time to answer.
-            Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(cx, id),
-            Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(cx, id),
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
-                let beats = is_over && listener.kind.has_begun();
+            Kind::Items(_) if polls && is_over && (lost || !listener.is_asking()) => self.answer_poll(cx, id),
+            Kind::Items(_) => {
+                let beats = is_over && listener.has_begun();
                 // A poll whose time is over waits only for its home.
                 if is_over && !polls {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
@@ -417,9 +404,12 @@ impl Channels {
                     self.ask_all(cx, id);
                 }
                 // A connection with pending output needs no heartbeat.
+                let quiet = |_: &&Listener| beats && cx.conns.outbound_bytes(id) == 0;
                 let mut beat = Vec::new();
-                if let Some(listener) = self.listeners.get(id).filter(|_| beats && cx.conns.outbound_bytes(id) == 0) {
-                    write_beat(&mut beat, listener);
+                if let Some((listener, own)) =
+                    self.listeners.get(id).filter(quiet).and_then(|listener| Some((listener, listener.own()?)))
+                {
+                    own.beat(&mut beat, &listener.places);
                 }
                 self.send_told(cx, id, &beat);
             }

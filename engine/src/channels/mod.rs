@@ -20,16 +20,14 @@
 mod access;
 mod addresses;
 mod asking;
-mod binary;
 mod following;
 pub(crate) mod home;
+mod info;
 mod listener;
 mod listener_words;
 mod listeners;
 mod listening;
-mod nchan;
 pub(crate) mod occupancy;
-mod places;
 mod prefixes;
 mod publishing;
 mod subscriber;
@@ -97,7 +95,7 @@ impl Channels {
 
     /// Whether the response on a connection has begun and continues with new items.
     pub(crate) fn has_begun_answer(&self, id: ConnId) -> bool {
-        self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun())
+        self.listeners.get(id).is_some_and(|listener| listener.has_begun())
     }
 
     /// Memory used, in bytes.

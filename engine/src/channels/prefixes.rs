@@ -6,13 +6,13 @@ use std::net::IpAddr;
 
 use crate::channels::Channels;
 use crate::channels::access::Admission;
-use crate::channels::home::feed_names::FeedName;
-use crate::channels::places::{Place, Places, prefixes};
 use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
 use crate::streams::Streams;
 use crate::web::access::Act;
-use crate::web::channel::{After, Place as Asked};
+use crate::web::dialect::asked::{After, Place as Asked};
+use crate::web::dialect::places::{Place, Places, prefixes};
+use crate::web::feed_names::FeedName;
 use crate::web::prefix;
 use crate::web::response::Response;
 use crate::web::status::Status;

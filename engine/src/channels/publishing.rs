@@ -7,17 +7,17 @@ use crate::channels::Channels;
 use crate::channels::access::Admission;
 use crate::channels::addresses::network;
 use crate::channels::listener::Kind;
-use crate::channels::listener_words::{json, told, written_id};
-use crate::channels::occupancy::crowd::channel_of;
-use crate::channels::places::Standing;
+use crate::channels::listener_words::told;
 use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
 use crate::io::{Effect, Timed};
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
 use crate::streams::Streams;
-use crate::web::channel::{Answered, Publication};
-use crate::web::mercure::place;
+use crate::web::dialect::Outcome;
+use crate::web::dialect::asked::Publication;
+use crate::web::dialect::places::Standing;
+use crate::web::feed_names::channel_of;
 
 impl Channels {
     /// Sends a publication to the home of its channel.
@@ -65,28 +65,22 @@ impl Channels {
     pub(super) fn published(&mut self, cx: &mut Streams, id: ConnId, published: Published) {
         // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
+        // Only publications have this outcome.
+        let Kind::Publish(publisher, since) = listener.kind else { return };
         let channel = channel_of(&listener.places[0].node);
-        let quoted = |number: u64| format!("\"{number}\"");
-        let ids = match published.batch() {
-            None => format!("\"id\":{}", quoted(published.number)),
-            Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
-        };
         let policy = &cx.kernel.settings.web.channels;
-        // The number of subscribers is for the operator's programs, and for all clients where
-        // everybody may query it.
-        let tells = listener.trusted || (policy.tells(channel) && !policy.is_private(channel));
-        let crowd = if tells { format!(",\"subscribers\":{}", published.info.subscribers) } else { String::new() };
-        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}{crowd}}}\n", published.repeated);
-        let response = match listener.kind {
-            Kind::Publish(Answered::Update, _) => {
-                written_id(place::write((channel, published.number), std::iter::empty()))
-            }
-            Kind::Publish(Answered::Info(format), _) => told(published.info).published(format),
-            _ => json(body.into_bytes()),
+        let outcome = Outcome {
+            channel,
+            number: published.number,
+            batch: published.batch().map(Iterator::collect),
+            repeated: published.repeated,
+            // The number of subscribers is for the operator's programs, and for all clients where
+            // everybody may query it.
+            tells: listener.trusted || (policy.tells(channel) && !policy.is_private(channel)),
+            info: told(published.info),
         };
-        if let Kind::Publish(_, since_us) = listener.kind {
-            self.count_published(cx, id, published, since_us);
-        }
+        let response = publisher.published(&outcome);
+        self.count_published(cx, id, published, since.us());
         self.respond(cx, id, response);
     }
 

@@ -2,11 +2,12 @@
 //! deliveries, and refusals.
 
 use crate::channels::Channels;
-use crate::channels::listener::{Kind, Way};
+use crate::channels::listener::{Kind, Listener};
 use crate::counters::Counter;
 use crate::extension::pubsub::service::channel::Page;
 use crate::streams::Streams;
 use crate::web::access::Act;
+use crate::web::dialect::Way;
 use crate::web::head::{Head, Method};
 use crate::web::status::Status;
 use crate::web::table;
@@ -33,15 +34,15 @@ impl Channels {
     }
 
     /// Counts the response to a waiting request, or the end of a stream.
-    pub(super) fn tally_answer(&self, cx: &Streams, kind: &Kind, status: Status) {
+    pub(super) fn tally_answer(&self, cx: &Streams, listener: &Listener, status: Status) {
         let counters = &cx.kernel.counters;
         if !status.is_refusal() {
             return;
         }
-        match kind {
+        match &listener.kind {
             Kind::Publish(..) => counters.notify_publish_refused.one(),
             Kind::Held(held) if held.asked.wish.act() == Act::Publish => counters.notify_publish_refused.one(),
-            kind if kind.has_begun() => counters.notify_ended.one(),
+            _ if listener.has_begun() => counters.notify_ended.one(),
             _ => counters.notify_subscribe_refused.one(),
         }
     }

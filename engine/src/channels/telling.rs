@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::channels::Channels;
-use crate::channels::listener::Way;
-use crate::channels::listener_words::Telling;
-use crate::channels::places::{Gathered, Standing};
+use crate::channels::listener::Kind;
 use crate::id::{ConnId, ShardId};
 use crate::letters::{ChannelLetter, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
+use crate::web::dialect::places::Standing;
+use crate::web::dialect::{Dialect as _, Telling, Way};
 
 /// A batch of the requests that wait for a channel.
 struct Round {
@@ -90,7 +90,7 @@ impl Channels {
         if self.listeners.going && !cx.many_held {
             self.go_on_telling(cx);
         }
-        self.listeners.tells_left = cx.kernel.settings.web.channels.nchan;
+        self.listeners.tells_left = cx.kernel.settings.web.channels.counts_subscribers();
         self.tell_awake(cx);
     }
 
@@ -98,12 +98,12 @@ impl Channels {
     fn tell_listener(&mut self, cx: &mut Streams, id: ConnId, round: &mut Round) {
         let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        if listener.talker().is_some() {
+        if listener.has_commands() {
             return self.tell_talker(cx, id, &round.node);
         }
-        let Some(index) = listener.places.iter().position(|place| *place.node == *round.node) else { return };
-        let (streams, alike, at) = (listener.kind.streams(), listener.alike(), listener.places[index].at);
-        let waits = (!streams || listener.is_gathering()) && listener.is_asking();
+        let Some(index) = listener.place_of(&round.node) else { return };
+        let (polls, alike, at) = (listener.way() == Some(Way::Poll), listener.alike(), listener.places[index].at);
+        let waits = (polls || listener.is_gathering()) && listener.is_asking();
         if listener.places[index].standing != Standing::Live || at >= round.heard || waits {
             return;
         }
@@ -113,41 +113,43 @@ impl Channels {
             cx.kernel.counters.notify_told.add(told.items);
             return self.send_told(cx, id, &told.bytes);
         }
-        if !streams && listener.nchan().is_some() {
-            return self.tell_nchan(cx, id, index);
-        }
-        let Some(listener) = self.listeners.get(id) else { return };
-        let held = self.listeners.watched(&round.node).and_then(|watched| watched.behind(at, listener.binary));
-        let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
-            if streams {
-                return self.catch_up(cx, id, false);
-            }
-            return self.ask_home_of(cx, id, index);
+        let takes = listener.is_placed() && (polls || !is_heavy);
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        let is_binary = listener.own().is_some_and(|own| own.is_binary());
+        let Some(held) = watched.behind(at, is_binary).filter(|_| takes) else {
+            return if polls { self.ask_home_of(cx, id, index) } else { self.catch_up(cx, id, false) };
         };
-        let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
         let (mut items, mut upto, policy) = (0, at, &cx.kernel.settings.web.channels);
+        if polls {
+            // Only subscribers are told of items.
+            let Kind::Items(own) = &mut listener.kind else { return };
+            for (number, item) in held {
+                upto = number;
+                if own.take(index, number, item) {
+                    break;
+                }
+            }
+            // The position does not change while nothing is wanted.
+            if own.has_answer() {
+                listener.places[index].at = upto;
+                self.answer_poll(cx, id);
+            }
+            return;
+        }
+        let (Some(own), mut telling) = (listener.own(), Telling::default()) else { return };
         for (number, item) in held {
             upto = number;
-            if !listener.wants(policy, index, item) {
-                continue;
-            }
-            items += 1;
-            match streams {
-                true => telling.item(listener, index, number, item),
-                false => gathered.push(item),
+            if listener.wants(policy, index, item) {
+                items += 1;
+                own.item(&mut telling, listener.position(index, number), item);
             }
         }
-        let bytes = telling.finish(listener, index, upto);
+        own.finish(&mut telling, listener.position(index, upto));
         cx.kernel.counters.notify_told.add(items);
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.places[index].at = upto;
-        }
-        if !streams {
-            return self.respond_poll(cx, id, &gathered);
-        }
-        self.send_told(cx, id, &bytes);
+        listener.places[index].at = upto;
+        self.send_told(cx, id, &telling.out);
         if let Some(to) = alike {
-            round.last = Some(Told { to, at, upto, items, bytes });
+            round.last = Some(Told { to, at, upto, items, bytes: telling.out });
         }
     }
 }

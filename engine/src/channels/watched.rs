@@ -5,9 +5,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::channels::binary;
 use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX};
+use crate::web::dialect::binary;
 
 /// An item that is held until all requests have been served.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::ending::{ConnEnding, Due, Ending};
 use crate::streams::opening::SERVER_LANG;
-use crate::web::centrifugo::reply;
 use crate::web::{Transport, frame};
 use crate::wire::stream;
 
@@ -48,9 +47,9 @@ impl Shard {
         } else if matches!(transport, Transport::Channels | Transport::Commands) {
             // A connection whose last frame was sent waits for nothing more.
             if ending != Ending::Cut && self.channels.is_listener(id) {
-                match transport == Transport::Commands && why == Ended::Shutdown {
-                    true => frame::write_fault(&mut last, reply::SHUTDOWN),
-                    false => self.websocket_ends(&mut last, why),
+                match self.channels.shutdown(id).filter(|_| why == Ended::Shutdown) {
+                    Some(fault) => frame::write_fault(&mut last, fault),
+                    None => self.websocket_ends(&mut last, why),
                 }
             }
         } else if !error.is_empty() {

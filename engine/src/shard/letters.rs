@@ -1,6 +1,5 @@
 //! Passes letters to their modules.
 
-use crate::channels::home::feed_names::FeedName;
 use crate::channels::occupancy::crowd::Said;
 use crate::components::from_component::is_component;
 use crate::extension::pubsub::service::registration::Removal;
@@ -14,6 +13,7 @@ use crate::session::bosh::Reply;
 use crate::shard::Shard;
 use crate::shard::requests::at_channels::By;
 use crate::streams::half::Down;
+use crate::web::feed_names::FeedName;
 
 impl Shard {
     pub(super) fn read_letter(&mut self, batch: &Letters, letter: &Letter) {

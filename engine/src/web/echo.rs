@@ -9,8 +9,7 @@ use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
 /// The row of this path.
-pub const ROW: Row =
-    Row { path: "/echo", methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
+pub const ROW: Row = Row::of("/echo", &[Method::Get], Origins::Policy, handle);
 
 /// Maximum length of a message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;

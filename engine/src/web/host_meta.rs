@@ -12,22 +12,14 @@ use crate::wire::jid::normalise_domain;
 use crate::wire::text::Writer;
 
 /// As XRD (RFC 6415 2).
-pub const XML: Row = Row {
-    path: "/.well-known/host-meta",
-    methods: &[Method::Get],
-    body_bytes_max: 0,
-    origins: Origins::Any,
-    handle: |request, site| document(request, site, "application/xrd+xml", xml),
-};
+pub const XML: Row = Row::of("/.well-known/host-meta", &[Method::Get], Origins::Any, |request, site| {
+    document(request, site, "application/xrd+xml", xml)
+});
 
 /// As JRD (RFC 6415 appendix A).
-pub const JSON: Row = Row {
-    path: "/.well-known/host-meta.json",
-    methods: &[Method::Get],
-    body_bytes_max: 0,
-    origins: Origins::Any,
-    handle: |request, site| document(request, site, "application/json", json),
-};
+pub const JSON: Row = Row::of("/.well-known/host-meta.json", &[Method::Get], Origins::Any, |request, site| {
+    document(request, site, "application/json", json)
+});
 
 const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
 const BOSH: &str = "urn:xmpp:alt-connections:xbosh";

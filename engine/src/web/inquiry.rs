@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ring::digest::{Context, SHA256};
 
 use super::access::Act;
-use super::mercure::form::decoded;
+use super::form::decoded;
 use super::policy::Policy;
 use super::request::Request;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::channel::lines;
+use super::dialect::asked::lines;
 use super::head::Head;
 use super::response::Response;
 use super::status::Status;

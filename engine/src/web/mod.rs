@@ -11,15 +11,12 @@
 //! - [`handshake`] answers the opening handshake of a WebSocket, [`websocket`] that for XMPP;
 //!   [`host_meta`] publishes its address. [`bosh`] is a stream in requests.
 //! - [`response`] writes responses; [`status`] names what is wrong with a request.
-//! - [`notify`] parses requests for channels of notifications ([`channel`]), which the channels'
-//!   homes answer. [`access`] decides who is authorized, [`keys`] which items replace each other. A
-//!   [`prefix`] stands for many channels.
+//! - [`dialect`] has the protocols of channels of notifications, whose homes answer their requests.
+//!   [`access`] decides who is authorized, [`keys`] which items replace each other. A [`prefix`]
+//!   stands for many channels, and `feed_names` has the names under which shards follow it.
 //! - [`push`] parses the registrations of pages for push messages while they are closed.
 //! - [`inquiry`] has the questions to the operator's authorization service, and its answers.
-//! - [`item`] parses an item as homes write it, for other protocols.
-//! - [`mercure`] parses requests of Mercure clients for the same channels, and writes their output.
-//! - [`centrifugo`] parses commands of Centrifugo clients, and writes replies and pushes.
-//! - [`nchan`] parses requests of Nchan clients, and writes their output.
+//! - [`item`] parses an item as homes write it, for other protocols; [`form`] parses names and values.
 //! - [`throng_js`] has the client library for pages.
 //! - [`frame`] assembles frames to messages; [`framed`] converts the output of a stream to messages
 //!   (RFC 7395 3.3); [`open`] parses `<open/>`.
@@ -27,10 +24,11 @@
 pub mod access;
 pub mod body;
 pub mod bosh;
-pub mod centrifugo;
-pub mod channel;
+pub mod dialect;
 #[cfg(debug_assertions)]
 pub mod echo;
+pub(crate) mod feed_names;
+pub mod form;
 pub mod forwarded;
 pub mod frame;
 pub mod framed;
@@ -40,9 +38,6 @@ pub mod host_meta;
 pub mod inquiry;
 pub mod item;
 pub mod keys;
-pub mod mercure;
-pub mod nchan;
-pub mod notify;
 pub mod open;
 pub mod policy;
 pub mod prefix;

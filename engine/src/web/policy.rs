@@ -107,6 +107,12 @@ impl Default for Channels {
 }
 
 impl Channels {
+    /// Whether homes are notified promptly of subscribers that leave, because publishers are
+    /// answered how many there are.
+    pub fn counts_subscribers(&self) -> bool {
+        self.nchan
+    }
+
     /// Whether any channels are offered.
     pub fn any(&self) -> bool {
         !(self.prefixes.is_empty() && self.private.is_empty() && self.asks.prefixes.is_empty())

@@ -33,6 +33,11 @@ impl Response {
         Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(b""), closes: false }
     }
 
+    /// A response with JSON.
+    pub fn json(body: Vec<u8>) -> Response {
+        Response { body: Cow::Owned(body), content_type: "application/json", ..Response::empty(Status::Ok) }
+    }
+
     /// Adds a header field.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Response {

@@ -1,8 +1,9 @@
 //! Rows of the table of paths.
 
-use super::channel::Asked;
+use super::dialect::asked::Asked;
 use super::handshake::Accept;
 use super::head::Method;
+use super::policy::Policy;
 use super::request::{Request, Site};
 use super::response::Response;
 
@@ -17,8 +18,24 @@ pub struct Row {
     pub body_bytes_max: usize,
     /// The origins whose pages may send requests.
     pub origins: Origins,
+    /// Header fields that a page of another origin may send (Fetch 3.3.2).
+    pub fields: &'static str,
+    /// Whether pages of listed origins may send cookies.
+    pub cookies: fn(&Policy) -> bool,
     /// The handler of requests.
     pub handle: fn(&Request<'_>, &Site<'_>) -> Answer,
+}
+
+impl Row {
+    /// A path that takes no body and no cookies.
+    pub const fn of(
+        path: &'static str,
+        methods: &'static [Method],
+        origins: Origins,
+        handle: fn(&Request<'_>, &Site<'_>) -> Answer,
+    ) -> Row {
+        Row { path, methods, body_bytes_max: 0, origins, fields: "Content-Type", cookies: |_| false, handle }
+    }
 }
 
 /// The origins whose pages may send requests and read the responses.

@@ -7,21 +7,14 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, centrifugo, host_meta, mercure, nchan, notify, throng_js, websocket};
+use super::{bosh, dialect, host_meta, throng_js, websocket};
 
-/// The rows of all paths.
+/// The rows of all paths, except those of [dialects](dialect::ROWS).
 pub const TABLE: &[Row] = &[
     websocket::ROW,
     bosh::ROW,
     host_meta::XML,
     host_meta::JSON,
-    notify::ROW,
-    mercure::ROW,
-    centrifugo::ROW,
-    nchan::SUB,
-    nchan::POLL,
-    nchan::PUB,
-    nchan::PUBSUB,
     throng_js::ROW,
     #[cfg(debug_assertions)]
     super::echo::ROW,
@@ -39,7 +32,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     if head.path == "*" {
         return Err(ends(Response::empty(Status::NoContent)));
     }
-    let Some(row) = TABLE.iter().find(|row| is_at(row, head.path)) else {
+    let Some(row) = rows().find(|row| is_at(row, head.path)) else {
         return Err(ends(Response::text(Status::NotFound, "nothing is served at this path")));
     };
     let origins = head.all("origin").count();
@@ -60,9 +53,14 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     Ok(row)
 }
 
+/// The rows of all paths.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLE.iter().chain(dialect::ROWS.iter().copied().flatten())
+}
+
 /// Whether a path is one of channels.
 pub fn is_of_channels(path: &str) -> bool {
-    [&notify::ROW, &mercure::ROW, &centrifugo::ROW].into_iter().chain(nchan::ROWS).any(|row| is_at(row, path))
+    dialect::ROWS.iter().copied().flatten().any(|row| is_at(row, path))
 }
 
 /// Whether a path belongs to a row.
@@ -103,22 +101,13 @@ fn methods(row: &Row) -> String {
     all.join(", ")
 }
 
-/// Header fields that a page of another origin may send (Fetch 3.3.2).
-fn fields_of(row: &Row) -> &'static str {
-    match row.path {
-        mercure::PATH => mercure::FIELDS,
-        path if nchan::ROWS.iter().any(|row| row.path == path) => nchan::FIELDS,
-        _ => notify::fields_of(row),
-    }
-}
-
 /// The response to a preflight request (the CORS protocol of Fetch, 3.3.2).
 fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
     let mut response = Response::empty(Status::NoContent).with("Allow", methods(row));
     if head.all("access-control-request-method").next().is_some() {
         response = response
             .with("Access-Control-Allow-Methods", methods(row))
-            .with("Access-Control-Allow-Headers", fields_of(row))
+            .with("Access-Control-Allow-Headers", row.fields)
             .with("Access-Control-Max-Age", "86400");
     }
     shared(response, row, head.one("origin"), site)
@@ -131,8 +120,7 @@ pub fn shared(response: Response, row: &Row, origin: Option<&str>, site: &Site<'
         (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),
         (Origins::Policy, Some(_), Some(origin)) if site.policy.allows(Some(origin)) => {
             let response = response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin");
-            let reads_cookies = row.path == notify::ROW.path && site.policy.channels.asks.takes_cookies();
-            match reads_cookies || row.path == mercure::PATH {
+            match (row.cookies)(site.policy) {
                 true => response.with("Access-Control-Allow-Credentials", "true"),
                 false => response,
             }

@@ -9,8 +9,7 @@ use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
 /// The row of this path.
-pub const ROW: Row =
-    Row { path: "/throng.js", methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Any, handle };
+pub const ROW: Row = Row::of("/throng.js", &[Method::Get], Origins::Any, handle);
 
 /// The module as compiled from `web/throng.ts`.
 pub const MODULE: &str = include_str!("../../../web/dist/throng.js");

@@ -11,7 +11,7 @@ use super::status::Status;
 pub const PATH: &str = "/xmpp-websocket";
 
 /// The row of this path.
-pub const ROW: Row = Row { path: PATH, methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
+pub const ROW: Row = Row::of(PATH, &[Method::Get], Origins::Policy, handle);
 
 /// The subprotocol (RFC 7395 3.1).
 pub const SUBPROTOCOL: &str = "xmpp";

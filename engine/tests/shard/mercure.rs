@@ -8,7 +8,7 @@ use throng_engine::io::{Command, Input};
 use throng_engine::limits::{MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX};
 use throng_engine::settings::Settings;
 use throng_engine::web::access::Access;
-use throng_engine::web::mercure::place;
+use throng_engine::web::dialect::mercure::place;
 use throng_engine::web::policy::{Channels, Policy};
 use throng_sim::host::said as words;
 

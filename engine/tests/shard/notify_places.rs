@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_engine::id::ConnId;
 use throng_engine::io::Input;
-use throng_engine::web::mercure::place;
+use throng_engine::web::dialect::mercure::place;
 use throng_engine::web::policy::Channels;
 use throng_sim::frame::frame;
 use throng_sim::host::said as words;

@@ -11,7 +11,6 @@ use crate::channels::Channels;
 use crate::channels::access::{Admission, unanswered};
 use crate::channels::addresses::network;
 use crate::channels::listener::{Held, Kind, Listener};
-use crate::channels::places::Places;
 use crate::id::ConnId;
 use crate::io::{Decision, Inquiry};
 use crate::kernel::pending::{Elsewhere, Pending};
@@ -20,7 +19,8 @@ use crate::streams::Streams;
 use crate::web::access::Act;
 use crate::web::access::shown::Shown;
 use crate::web::access::token::is_name;
-use crate::web::channel::{Asked, Wish};
+use crate::web::dialect::asked::{Asked, Wish};
+use crate::web::dialect::places::Places;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
@@ -44,7 +44,7 @@ impl Channels {
         let network = network(address);
         let may = self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from);
         let channels = asked.channels.iter().map(|place| &*place.channel);
-        let selects = matches!(asked.wish, Wish::Updates(..));
+        let selects = asked.wish.selects();
         let may = may.and_then(|()| match asked.wish {
             // Possession of the registration's id is enough to remove it, even after the token that
             // created it has expired.
@@ -91,7 +91,6 @@ impl Channels {
             trusted: false,
             occupies: false,
             hears: false,
-            binary: false,
             grant: None,
             permit: None,
             fields,
@@ -113,7 +112,7 @@ impl Channels {
         let channels = asked.channels.iter().map(|place| &place.channel).filter(|channel| policy.asks(channel));
         let inquiry = Inquiry {
             act: asked.wish.act(),
-            deletes: matches!(asked.wish, Wish::Info(_, true)),
+            deletes: asked.wish.deletes(),
             occupancy: asked.occupancy && asked.wish.act() == Act::Subscribe,
             channels: channels.cloned().collect(),
             address,

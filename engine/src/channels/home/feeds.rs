@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::channels::Channels;
-use crate::channels::home::feed_names::FeedName;
 use crate::channels::home::is_private;
-use crate::channels::occupancy::crowd::channel_of;
 use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEED_ITEMS_ALL_MAX, NOTIFY_FEED_ITEMS_MAX, NOTIFY_FEEDS_PER_SHARD_MAX, NOTIFY_FORGET_S};
 use crate::streams::Streams;
+use crate::web::feed_names::FeedName;
+use crate::web::feed_names::channel_of;
 use crate::web::prefix;
 
 /// An item, by its location.

@@ -1,6 +1,5 @@
 //! The home's side of subscriptions: which shards watch which channels, and the feeds of prefixes.
 
-pub(crate) mod feed_names;
 pub(crate) mod feeds;
 pub(crate) mod watchers;
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::channels::Channels;
-use crate::channels::home::feed_names::FeedName;
 use crate::channels::home::is_private;
 use crate::channels::web_push::{Woken, told};
 use crate::extension::pubsub::notice::News;
@@ -17,6 +16,7 @@ use crate::letters::{ChannelLetter, Letter};
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::store::nodes::key_of;
 use crate::streams::Streams;
+use crate::web::feed_names::FeedName;
 
 /// Approximate overhead of an item beyond its payload when it is delivered, in bytes.
 const ITEM_BYTES: usize = 256;
@@ -143,7 +143,7 @@ impl Channels {
     /// items. Returns whether there is room for it.
     pub(crate) fn watch_for(&mut self, cx: &mut Streams, node: &str, shard: ShardId, waiting: u32) -> bool {
         let fits = self.watch(cx, node, shard, waiting);
-        if cx.kernel.settings.web.channels.nchan {
+        if cx.kernel.settings.web.channels.counts_subscribers() {
             let now_s = cx.kernel.now.mono_s();
             self.watchers.asked(node, now_s);
         }

@@ -32,11 +32,6 @@ pub(crate) struct Said<'a> {
     pub(crate) more: bool,
 }
 
-/// The channel of a node's actor.
-pub(crate) fn channel_of(node: &str) -> &str {
-    node.split_once('/').map_or("", |(_, channel)| channel)
-}
-
 /// The names whose number has changed, with 0 for those that were removed.
 pub(super) fn differing<'a>(
     now: &'a BTreeMap<Arc<str>, u32>,

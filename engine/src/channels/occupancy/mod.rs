@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::channels::Channels;
-use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, write_names};
+use crate::channels::occupancy::crowd::{Crowd, Said, write_names};
 use crate::id::ShardId;
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{
@@ -20,6 +20,7 @@ use crate::limits::{
     NOTIFY_WHO_TOLD_MAX,
 };
 use crate::streams::Streams;
+use crate::web::feed_names::channel_of;
 
 /// The latest report of a shard.
 #[derive(Debug)]

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::channels::addresses::Addresses;
-use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, differing, write_names};
+use crate::channels::occupancy::crowd::{Crowd, Said, differing, write_names};
 use crate::id::ConnId;
 use crate::kernel::Fixed;
 use crate::limits::{
     NOTIFY_AWAY_MAX, NOTIFY_AWAY_MS, NOTIFY_EMPTY_MAX, NOTIFY_RENEW_S, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MS,
     NOTIFY_WHO_TOLD_PER_S,
 };
+use crate::web::feed_names::channel_of;
 use crate::web::policy::Channels;
 
 /// The properties of a subscriber that are counted.

@@ -5,14 +5,14 @@
 //! Letters may therefore be lost.
 
 use crate::channels::Channels;
-use crate::channels::listener_words::write_occupancy;
 use crate::channels::occupancy::crowd::Said;
 use crate::channels::occupancy::occupants::Told;
-use crate::channels::places::Standing;
 use crate::id::ConnId;
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
 use crate::streams::Streams;
+use crate::web::dialect::Dialect as _;
+use crate::web::dialect::places::Standing;
 
 impl Channels {
     /// Counts a waiting request as a subscriber of those of its channels that report their
@@ -45,14 +45,16 @@ impl Channels {
     /// take it. Intermediate states are skipped.
     pub(crate) fn greet(&mut self, cx: &mut Streams, id: ConnId) {
         let hears = self.listeners.get(id).filter(|listener| listener.hears);
-        let Some(listener) = hears.filter(|listener| listener.kind.has_begun() && listener.is_placed()) else { return };
+        let Some(listener) = hears.filter(|listener| listener.has_begun() && listener.is_placed()) else { return };
+        // Only subscribers hear of others.
+        let Some(own) = listener.own() else { return };
         if cx.is_heavy(id) {
             return;
         }
         let (mut out, mut nodes) = (Vec::new(), Vec::new());
-        for place in listener.places.iter() {
+        for (index, place) in listener.places.iter().enumerate() {
             if let Some(state) = self.listeners.occupants.missed(&place.node, id) {
-                write_occupancy(&mut out, listener, &place.node, &state);
+                own.occupancy(&mut out, &listener.places, index, &state);
                 nodes.push(place.node.clone());
             }
         }
@@ -73,11 +75,13 @@ impl Channels {
     /// Notifies a subscriber. One whose connection is congested gets the current state later.
     fn tell_who(&mut self, cx: &mut Streams, id: ConnId, knows: bool, told: &Told) {
         let Some(listener) = self.listeners.get(id) else { return };
-        if !listener.kind.has_begun() || !listener.is_placed() || cx.is_heavy(id) {
+        if !listener.has_begun() || !listener.is_placed() || cx.is_heavy(id) {
             return;
         }
+        // The subscription has ended since.
+        let (Some(own), Some(index)) = (listener.own(), listener.place_of(&told.node)) else { return };
         let mut out = Vec::new();
-        write_occupancy(&mut out, listener, &told.node, if knows { &told.change } else { &told.state });
+        own.occupancy(&mut out, &listener.places, index, if knows { &told.change } else { &told.state });
         cx.kernel.counters.notify_occupancy_told.one();
         self.listeners.occupants.was_told(&told.node, id);
         self.send_told(cx, id, &out);

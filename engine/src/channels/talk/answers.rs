@@ -3,16 +3,16 @@
 
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
-use crate::channels::places::{Place, Standing};
-use crate::channels::talk::talker::{Stage, Step, Waiting, What};
-use crate::channels::talk::words::write_publication;
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
-use crate::web::centrifugo::reply::{self, Began, Error, Unsubscribed};
-use crate::web::centrifugo::{crowd, publication};
+use crate::web::dialect::centrifugo::reply::{self, Began, Error, Unsubscribed};
+use crate::web::dialect::centrifugo::talker::{Stage, Step, Waiting, What};
+use crate::web::dialect::centrifugo::{crowd, publication};
+use crate::web::dialect::places::{Place, Standing};
+use crate::web::dialect::{Dialect as _, Subscriber, Telling};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
@@ -109,11 +109,11 @@ impl Channels {
         let Some(step) = listener.talker().map(|talker| talker.subs[index].step) else { return };
         match step {
             Step::Asked { id: 0, .. } => {
-                self.listeners.part(id, index);
+                self.talk_part(id, index);
                 self.talk_misses(cx, id);
             }
             Step::Asked { id: number, .. } => {
-                self.listeners.part(id, index);
+                self.talk_part(id, index);
                 self.talk_refuses(cx, id, number, error);
             }
             Step::Begun if error.temporary => self.talk_unsubscribes(cx, id, index, Unsubscribed::Insufficient),
@@ -144,10 +144,12 @@ impl Channels {
                 return;
             }
             (place.at, place.standing) = (page.upto, standing(page));
-            let mut out = Vec::new();
-            page.items.iter().for_each(|(number, item)| write_publication(&mut out, &channel, *number, item));
+            let (mut telling, Some(own)) = (Telling::default(), listener.own()) else { return };
+            page.items
+                .iter()
+                .for_each(|(number, item)| own.item(&mut telling, listener.position(index, *number), item));
             cx.kernel.counters.notify_told.add(page.items.len() as u64);
-            return cx.send_bytes(id, &out);
+            return cx.send_bytes(id, &telling.out);
         };
         let recovered = was_known && !gap;
         // After a gap, the subscription continues from the end of the channel: the remaining items
@@ -191,7 +193,7 @@ impl Channels {
         if is_due {
             listener.until_s = now_s + CENTRIFUGO_PING_S;
         }
-        let Listener { kind: Kind::Talk(talker), places, .. } = listener else { return };
+        let Listener { kind: Kind::Items(Subscriber::Centrifugo(talker)), places, .. } = listener else { return };
         let mut late = Vec::new();
         for (place, sub) in places.iter_mut().zip(&talker.subs) {
             let is_late = now_s.saturating_sub(sub.since_s) >= NOTIFY_ANSWER_S;

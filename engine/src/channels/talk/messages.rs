@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::channels::Channels;
 use crate::channels::listener::Listener;
-use crate::channels::talk::talker::Stage;
 use crate::id::ConnId;
 use crate::limits::{BOSH_LONG_BODIES_MAX, CENTRIFUGO_MESSAGE_BYTES_MAX, PREAUTH_BYTES_MAX, WEBSOCKET_MEMORY_BYTES};
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
-use crate::web::centrifugo::{command, reply};
+use crate::web::dialect::centrifugo::talker::Stage;
+use crate::web::dialect::centrifugo::{command, reply};
 use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
 use crate::web::{Begun, Step};
 

@@ -6,7 +6,6 @@
 
 mod answers;
 mod messages;
-pub(super) mod talker;
 mod words;
 
 use std::net::IpAddr;
@@ -16,8 +15,6 @@ use crate::channels::Channels;
 use crate::channels::access::Denied;
 use crate::channels::addresses::network;
 use crate::channels::listener::{Fields, Kind, Listener};
-use crate::channels::places::{Place, Places};
-use crate::channels::talk::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::id::{ConnId, Service};
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{
@@ -27,10 +24,13 @@ use crate::limits::{
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::access::{Act, Fault, Grant, topic};
-use crate::web::centrifugo::SUBPROTOCOL;
-use crate::web::centrifugo::command::{Ask, Command, Connect, History, Named, Subscribe, is_json};
-use crate::web::centrifugo::publication::JSON;
-use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::dialect::Subscriber;
+use crate::web::dialect::centrifugo::SUBPROTOCOL;
+use crate::web::dialect::centrifugo::command::{Ask, Command, Connect, History, Named, Subscribe, is_json};
+use crate::web::dialect::centrifugo::publication::JSON;
+use crate::web::dialect::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::dialect::centrifugo::talker::{Stage, Step, Sub, Talker, Waiting, What};
+use crate::web::dialect::places::{Place, Places};
 use crate::web::handshake::{self, Accept};
 use crate::web::{Transport, response::Response};
 
@@ -40,6 +40,22 @@ const PERSONAL: [char; 2] = ['#', '$'];
 
 /// Why a command is not carried out; `None` if it has ended the connection.
 type Refused = Option<Error>;
+
+impl Listener {
+    /// The state of a connection with commands.
+    pub(super) fn talker(&self) -> Option<&Talker> {
+        if let Kind::Items(Subscriber::Centrifugo(talker)) = &self.kind { Some(talker) } else { None }
+    }
+
+    pub(super) fn talker_mut(&mut self) -> Option<&mut Talker> {
+        if let Kind::Items(Subscriber::Centrifugo(talker)) = &mut self.kind { Some(talker) } else { None }
+    }
+
+    /// The client's name of one of its channels.
+    pub(super) fn called(&self, index: usize) -> &str {
+        self.talker().map_or("", |own| own.called(&self.places, index))
+    }
+}
 
 impl Channels {
     /// Switches a connection to this protocol.
@@ -63,7 +79,7 @@ impl Channels {
         self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from)?;
         let name = cx.kernel.random_name();
         let listener = Listener {
-            kind: Kind::Talk(Box::new(Talker::new(name))),
+            kind: Kind::Items(Box::new(Talker::new(name)).into()),
             places: Places::default(),
             network,
             generation: id.generation,
@@ -73,7 +89,6 @@ impl Channels {
             trusted: false,
             occupies: true,
             hears: false,
-            binary: false,
             grant: None,
             permit: None,
             fields: Fields::default(),
@@ -316,8 +331,19 @@ impl Channels {
         let place_of = Place::at(node, at, after.is_some());
         let name = (*subscribe.channel != *channel).then(|| subscribe.channel.clone());
         let step = Step::Asked { id: number, recovers: place.is_some() };
-        self.listeners.join(id, place_of, Sub { name, grant, step, hears, since_s: 0 }, policy);
+        self.listeners.join(id, place_of, hears, policy);
+        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+            talker.subs.push(Sub { name, grant, step, since_s: 0 });
+        }
         Ok(())
+    }
+
+    /// Removes a subscription.
+    pub(super) fn talk_part(&mut self, id: ConnId, index: usize) {
+        self.listeners.part(id, index);
+        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+            talker.subs.swap_remove(index);
+        }
     }
 
     fn talk_parts(&mut self, cx: &mut Streams, id: ConnId, number: u32, name: &str) -> Result<(), Refused> {
@@ -326,7 +352,7 @@ impl Channels {
         if let Some(index) = listener.place_of(&node) {
             let step = listener.talker().map(|talker| talker.subs[index].step);
             let called: Box<str> = listener.called(index).into();
-            self.listeners.part(id, index);
+            self.talk_part(id, index);
             match step {
                 // The first command no longer waits for it.
                 Some(Step::Asked { id: 0, .. }) => self.talk_misses(cx, id),
@@ -510,7 +536,7 @@ impl Channels {
             match (may, sub.step) {
                 (true, _) | (false, Step::Gathered) => index += 1,
                 (false, Step::Asked { id: number, .. }) => {
-                    self.listeners.part(id, index);
+                    self.talk_part(id, index);
                     if number > 0 {
                         self.talk_refuses(cx, id, number, reply::PERMISSION_DENIED);
                     } else {

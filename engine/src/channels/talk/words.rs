@@ -6,14 +6,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use ring::digest;
 
 use crate::channels::Channels;
-use crate::channels::places::{Place, Standing};
-use crate::channels::talk::talker::Step;
 use crate::id::ConnId;
 use crate::limits::CENTRIFUGO_RECOVERIES_MAX;
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
-use crate::web::centrifugo::publication;
-use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::dialect::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::dialect::centrifugo::talker::Step;
+use crate::web::dialect::places::{Place, Standing};
+use crate::web::dialect::{Dialect as _, Telling};
 use crate::web::frame::{self, FrameFault};
 
 /// The divisor of a page that a question for earlier publications asks for, because several may be
@@ -56,7 +56,7 @@ impl Channels {
     pub(super) fn talk_unsubscribes(&mut self, cx: &mut Streams, id: ConnId, index: usize, why: Unsubscribed) {
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = listener.called(index).to_owned();
-        self.listeners.part(id, index);
+        self.talk_part(id, index);
         cx.send_with(id, |out| reply::unsubscribed(out, &channel, why));
     }
 
@@ -114,13 +114,14 @@ impl Channels {
             return;
         }
         let at = place.at;
-        let (mut out, mut told, mut last) = (Vec::new(), 0, at);
+        let (mut telling, mut told, mut last) = (Telling::default(), 0, at);
+        let Some(own) = listener.own() else { return };
         if let Some(held) =
             self.listeners.watched(node).and_then(|watched| watched.behind(at, false)).filter(|_| !is_heavy)
         {
             for (number, item) in held {
                 (last, told) = (number, told + 1);
-                write_publication(&mut out, listener.called(index), number, item);
+                own.item(&mut telling, listener.position(index, number), item);
             }
         }
         if told == 0 {
@@ -132,13 +133,6 @@ impl Channels {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.places[index].at = last;
         }
-        cx.send_bytes(id, &out);
+        cx.send_bytes(id, &telling.out);
     }
-}
-
-/// Appends an item of a channel as a push.
-pub(super) fn write_publication(out: &mut Vec<u8>, channel: &str, number: u64, item: &[u8]) {
-    let mut content = Vec::with_capacity(item.len() + 32);
-    publication::write(&mut content, number, item);
-    reply::push(out, channel, "pub", &content);
 }

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use crate::channels::Channels;
 use crate::channels::access::Admission;
 use crate::channels::listener::{Kind, Wanted};
-use crate::channels::listener_words::json;
-use crate::channels::occupancy::crowd::channel_of;
-use crate::channels::places::Standing;
 use crate::extension::datetime::{self, Precision};
 use crate::extension::pubsub::service::registration::{By, Registration};
 use crate::id::{ConnId, PushId};
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 use crate::web::access::Grant;
-use crate::web::channel::Wish;
+use crate::web::dialect::asked::Wish;
+use crate::web::dialect::places::Standing;
+use crate::web::feed_names::channel_of;
 use crate::web::push::Subscription;
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -133,7 +132,7 @@ impl Channels {
             self.listeners.addresses.made(cx.kernel.now.mono_ms, network, cx.kernel.settings.each_channel_ms());
         }
         cx.kernel.counters.notify_push_registered.one();
-        self.respond(cx, id, json(out));
+        self.respond(cx, id, Response::json(out));
     }
 
     /// Records that a waiting request belongs to the page with this registration.

@@ -1,6 +1,5 @@
 //! What is asked by HTTP of channels of this home: items are published and read there as by XMPP, and whoever asks is told by a letter.
 
-use crate::channels::home::feed_names::FeedName;
 use crate::channels::home::is_private;
 use crate::extension;
 use crate::extension::pubsub::service::channel::{Gathered, JSON, Page, Picked, Publication, Wanted, payload};
@@ -9,7 +8,8 @@ use crate::kernel::pending::{Asker, Front};
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::Shard;
-use crate::web::channel::lines;
+use crate::web::dialect::asked::lines;
+use crate::web::feed_names::FeedName;
 use crate::wire::limit::Limit;
 
 /// Who publishes.

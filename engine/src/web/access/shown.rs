@@ -1,5 +1,5 @@
 //! Where a request has its token (RFC 6750 2): in the header, or in the address, since neither `EventSource` nor `WebSocket` of a browser
-//! sends headers of its page. No cookie is looked at at `/n/`: a browser would send it along with what pages of others ask. `web::mercure`
+//! sends headers of its page. No cookie is looked at at `/n/`: a browser would send it along with what pages of others ask. `web::dialect::mercure`
 //! has other ways.
 
 use super::super::head::Head;

@@ -28,13 +28,8 @@ pub const HTTPBIND: &str = "http://jabber.org/protocol/httpbind";
 pub const XBOSH: &str = "urn:xmpp:xbosh";
 
 /// The row of this path.
-pub const ROW: Row = Row {
-    path: PATH,
-    methods: &[Method::Post],
-    body_bytes_max: BOSH_BODY_BYTES_MAX,
-    origins: Origins::Policy,
-    handle: |_, _| Answer::Bosh,
-};
+pub const ROW: Row =
+    Row { body_bytes_max: BOSH_BODY_BYTES_MAX, ..Row::of(PATH, &[Method::Post], Origins::Policy, |_, _| Answer::Bosh) };
 
 /// A session identifier (XEP-0124 7.2): the shard where the session began, and a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

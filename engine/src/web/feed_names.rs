@@ -2,7 +2,6 @@
 //! with a prefix, in one order and with its own numbers. It is watched and read like a channel,
 //! under a name that no node can have: `*3o/news.*` is the feed of `news.` at shard 3.
 
-use crate::channels::occupancy::crowd::channel_of;
 use crate::id::ShardId;
 use crate::web::prefix;
 
@@ -15,6 +14,11 @@ pub(crate) struct FeedName<'a> {
     pub(crate) all: bool,
     /// The prefix of the channels' names.
     pub(crate) prefix: &'a str,
+}
+
+/// The channel of a node, or the prefix of a feed with its `*`.
+pub(crate) fn channel_of(node: &str) -> &str {
+    node.split_once('/').map_or("", |(_, channel)| channel)
 }
 
 /// Whether this is the name of a feed rather than a node.

@@ -6,25 +6,30 @@
 //!
 //! - [`command`] parses commands. [`reply`] writes replies and pushes, and has the codes of errors
 //!   and disconnects.
-//! - [`publication`] writes items as publications, [`crowd`] the subscribers.
+//! - [`publication`] writes items as publications, [`crowd`] the subscribers. `talker` is the state
+//!   of a connection.
 
 pub mod command;
 pub mod crowd;
 pub mod publication;
 pub mod reply;
+pub(crate) mod talker;
 
-use super::handshake;
-use super::head::Method;
-use super::request::{Request, Site};
-use super::response::Response;
-use super::row::{Answer, Origins, Row};
-use super::status::Status;
+use crate::web::handshake;
+use crate::web::head::Method;
+use crate::web::request::{Request, Site};
+use crate::web::response::Response;
+use crate::web::row::{Answer, Origins, Row};
+use crate::web::status::Status;
 
 /// The path of connections.
 pub const PATH: &str = "/connection/websocket";
 
-/// The row of this path.
-pub const ROW: Row = Row { path: PATH, methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
+/// Its path.
+pub const ROWS: &[Row] = &[Row::of(PATH, &[Method::Get], Origins::Policy, handle)];
+
+/// A subscriber.
+pub type Subscriber = Box<talker::Talker>;
 
 /// The subprotocol for JSON, which a client may name or omit.
 pub const SUBPROTOCOL: &str = "centrifuge-json";

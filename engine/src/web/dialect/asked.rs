@@ -1,17 +1,13 @@
 //! Requests for channels of notifications, as data.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use super::access::Act;
-use super::access::shown::Shown;
-use super::handshake::Accept;
-use super::inquiry::Sent;
-use super::mercure::selector::Selectors;
-use super::nchan::info::Format;
-use super::nchan::subscription::Subscription;
-use super::push;
 use crate::id::PushId;
+use crate::web::access::Act;
+use crate::web::access::shown::Shown;
+use crate::web::dialect::{Dialect as _, Publisher, Subscriber, Way};
+use crate::web::inquiry::Sent;
+use crate::web::push;
 
 /// A request for channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +38,8 @@ impl Asked {
                 let keys = publication.keys.iter().map(|key| key.len() + size_of::<Box<str>>());
                 publication.body.len() + publication.kind.len() + keys.sum::<usize>()
             }
-            Wish::Updates(id, selectors) => id.as_ref().map_or(0, |id| id.len()) + selectors.memory_bytes(),
+            Wish::Subscribe(own, _) => own.memory_bytes(),
             Wish::Register(subscription) => size_of::<push::Subscription>() + subscription.endpoint.len(),
-            Wish::Nchan(wants) => wants.from.as_ref().map_or(0, |(_, tag)| tag.len()),
             _ => 0,
         };
         let fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
@@ -93,27 +88,16 @@ impl From<Option<u64>> for After {
 pub enum Wish {
     /// Publish an item.
     Publish(Publication),
-    /// Wait up to this many seconds for the next items.
-    Poll(u32),
-    /// All items, as server-sent events.
-    Stream,
-    /// All items, as events of Mercure; below prefixes only those that match the selectors. The
-    /// identifier is that of the update to resume after, returned to the client if nothing is
-    /// missing.
-    Updates(Option<Box<str>>, Arc<Selectors>),
-    /// All items, as WebSocket messages; `true` for binary ones. The opening handshake is answered
-    /// with this value.
-    Socket(Box<Accept>, bool),
-    /// A subscription by Nchan's protocol.
-    Nchan(Subscription),
+    /// Wait for items, in the words of a dialect; a poll for so many seconds.
+    Subscribe(Subscriber, u32),
     /// Query the subscribers of the channel.
     Occupancy,
     /// Register a page at the channel for push messages.
     Register(Box<push::Subscription>),
     /// Remove such a registration.
     Unregister(PushId),
-    /// Query the channel's information by Nchan's protocol; `true` to delete its items as well.
-    Info(Format, bool),
+    /// Query the channel's information; `true` to delete its items as well.
+    Info(Publisher, bool),
 }
 
 impl Wish {
@@ -121,15 +105,24 @@ impl Wish {
     pub fn act(&self) -> Act {
         match self {
             Wish::Publish(_) | Wish::Info(..) => Act::Publish,
-            Wish::Poll(_)
-            | Wish::Stream
-            | Wish::Updates(..)
-            | Wish::Socket(..)
-            | Wish::Nchan(_)
-            | Wish::Register(_)
-            | Wish::Unregister(_) => Act::Subscribe,
+            Wish::Subscribe(..) | Wish::Register(_) | Wish::Unregister(_) => Act::Subscribe,
             Wish::Occupancy => Act::Presence,
         }
+    }
+
+    /// Whether items of private channels are checked one by one.
+    pub fn selects(&self) -> bool {
+        matches!(self, Wish::Subscribe(own, _) if own.selects())
+    }
+
+    /// Whether it deletes the channel's items.
+    pub fn deletes(&self) -> bool {
+        matches!(self, Wish::Info(_, true))
+    }
+
+    /// Whether it waits for new items: for as long as the connection is open, or as a poll.
+    pub fn waits(&self) -> bool {
+        matches!(self, Wish::Subscribe(own, wait_s) if own.way() != Way::Poll || *wait_s > 0)
     }
 }
 
@@ -148,20 +141,9 @@ pub struct Publication {
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX). `None` for a single item.
     pub batch: Option<usize>,
     /// The form of the response.
-    pub answered: Answered,
+    pub answered: Publisher,
     /// The content as received.
     pub body: Vec<u8>,
-}
-
-/// The form of the response to a publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
-    /// The number of the item.
-    Item,
-    /// The identifier of the update, by Mercure.
-    Update,
-    /// The channel's information, by Nchan's protocol.
-    Info(Format),
 }
 
 /// The items of a batch: one JSON value per line. Empty lines are skipped.

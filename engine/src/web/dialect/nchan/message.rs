@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::web::dialect::mercure::event;
 use crate::web::frame;
 use crate::web::item::Item;
-use crate::web::mercure::event;
 use crate::web::response::Response;
 use crate::web::status::Status;
 

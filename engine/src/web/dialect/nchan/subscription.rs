@@ -5,8 +5,8 @@ use crate::web::handshake::Accept;
 /// How messages are delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// One message, for which the client waits up to this many seconds.
-    Poll(u32),
+    /// One message, for which the client waits.
+    Poll,
     /// One message, if there is one.
     Ask,
     /// All messages, as server-sent events.

@@ -4,57 +4,58 @@
 //! Clients subscribe by server-sent events and publish by forms. Their requests are converted to
 //! those of `/n/`, and the output to the format that they expect; everything in between is shared.
 //!
-//! - [`form`] parses names and values. [`shown`] finds the token, which may be in a cookie.
+//! - [`shown`] finds the token, which may be in a cookie.
 //! - `web::access::topic` maps topics to channels.
 //! - [`selector`] matches several topics.
 //! - [`place`] has the identifiers of updates, which are positions to resume from. [`event`] writes
-//!   items as events, and [`first`] gathers them until all homes have answered.
+//!   items as events.
 
 pub mod event;
-pub mod first;
-pub mod form;
 pub mod place;
 pub mod selector;
 pub mod shown;
-
-use std::sync::Arc;
+mod subscriber;
 
 use self::place::{EARLIEST, Places};
 use self::selector::{Selector, Selectors};
 use self::shown::Refused;
-use super::access::shown::Shown;
-use super::access::topic;
-use super::channel::{After, Answered, Asked, Place, Publication, Wish};
-use super::head::{Head, Method};
-use super::inquiry::Sent;
-use super::keys::keys;
-use super::notify;
-use super::policy::{Channels, Policy};
-use super::prefix;
-use super::request::{Request, Site};
-use super::response::Response;
-use super::row::{Answer, Origins, Row};
-use super::status::Status;
+pub use self::subscriber::Subscriber;
 use crate::limits::{
     MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX,
     NOTIFY_TYPE_BYTES_MAX,
 };
+use crate::web::access::shown::Shown;
+use crate::web::access::topic;
+use crate::web::dialect::asked::{After, Asked, Place, Publication, Wish};
+use crate::web::dialect::plain;
+use crate::web::dialect::{Outcome, Publisher};
+use crate::web::form;
+use crate::web::head::{Head, Method};
+use crate::web::inquiry::Sent;
+use crate::web::keys::keys;
+use crate::web::policy::{Channels, Policy};
+use crate::web::prefix;
+use crate::web::request::{Request, Site};
+use crate::web::response::Response;
+use crate::web::row::{Answer, Origins, Row};
+use crate::web::status::Status;
 
 /// The path of the hub (draft 07, 3).
 pub const PATH: &str = "/.well-known/mercure";
 
-/// The row of this path.
-pub const ROW: Row = Row {
-    path: PATH,
-    methods: &[Method::Get, Method::Post],
+/// Its path. Pages of other origins may send the header fields of clients and their polyfills.
+pub const ROWS: &[Row] = &[Row {
     body_bytes_max: MERCURE_FORM_BYTES_MAX,
-    origins: Origins::Policy,
-    handle,
-};
+    fields: "Content-Type, Authorization, Idempotency-Key, Item-Key, Last-Event-ID, Cache-Control, X-Requested-With",
+    cookies: |_| true,
+    ..Row::of(PATH, &[Method::Get, Method::Post], Origins::Policy, handle)
+}];
 
-/// Header fields that a page of another origin may send: those of clients and their polyfills.
-pub const FIELDS: &str =
-    "Content-Type, Authorization, Idempotency-Key, Item-Key, Last-Event-ID, Cache-Control, X-Requested-With";
+/// The response to a publication: the identifier of the update.
+pub fn published(outcome: &Outcome<'_>) -> Response {
+    let id = place::write((outcome.channel, outcome.number), std::iter::empty());
+    Response { body: id.into_bytes().into(), content_type: "text/plain; charset=utf-8", ..Response::empty(Status::Ok) }
+}
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     match read(request, site.policy) {
@@ -183,7 +184,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     // missing updates.
     let lost = channels.iter().any(|place| place.after == After::Now);
     let said = last.map(|id| if lost { EARLIEST.into() } else { id.into() });
-    Ok((Wish::Updates(said, Arc::new(selectors)), channels))
+    Ok((Wish::Subscribe(Subscriber::behind(said, selectors).into(), 0), channels))
 }
 
 /// The name of a prefix's feed in identifiers; `None` if this is a channel.
@@ -194,7 +195,7 @@ fn feed(channel: &str) -> Option<String> {
 /// Parses a publication (draft 07, 5).
 fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
     let kind = request.head.one("content-type").unwrap_or_default();
-    if !notify::is_kind(kind, "application/x-www-form-urlencoded") {
+    if !plain::is_kind(kind, "application/x-www-form-urlencoded") {
         return bad("an update must be published as application/x-www-form-urlencoded");
     }
     let Ok(body) = std::str::from_utf8(request.body) else { return bad("the form is not valid UTF-8") };
@@ -251,10 +252,10 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
     if body.len() > NOTIFY_BODY_BYTES_MAX {
         return refuse(Status::ContentTooLarge, "the content is too long; the limit of an update is 32 KiB");
     }
-    let key = notify::key(request.head)?;
+    let key = plain::key(request.head)?;
     // Mercure has no such feature. It is for publishers that use both Mercure and `/n/`.
     let keys = keys(request.head, false, b"")?;
-    let publication = Publication { kind: kind.into(), key, keys, batch: None, answered: Answered::Update, body };
+    let publication = Publication { kind: kind.into(), key, keys, batch: None, answered: Publisher::Mercure, body };
     Ok((Wish::Publish(publication), vec![Place { channel, after: After::Now }]))
 }
 

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::channels::home::feed_names::{is_feed, is_same_prefix};
-use crate::channels::occupancy::crowd::channel_of;
+use crate::web::feed_names::{channel_of, is_feed, is_same_prefix};
 
 /// How a request gets the next items of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
     /// The home was asked, with this number.
     Asked(Number),
     /// The next item is delivered when it is published.
@@ -21,31 +20,33 @@ pub(super) enum Standing {
 
 /// The number of a question. It has no alignment, which keeps [`Place`] small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Number([u8; 4]);
+pub struct Number([u8; 4]);
 
 impl Standing {
-    pub(super) fn asked(number: u32) -> Standing {
+    /// A home was asked, with this number.
+    pub fn asked(number: u32) -> Standing {
         Standing::Asked(Number(number.to_ne_bytes()))
     }
 }
 
 /// A request's position in a channel.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) node: Arc<str>,
+pub struct Place {
+    /// The node of the channel, or the name of a feed.
+    pub node: Arc<str>,
     /// The number of the last item that was received, or is not wanted; valid once `known`.
-    pub(super) at: u64,
+    pub at: u64,
     /// The position is known. Otherwise items are wanted from the end of the channel on.
-    pub(super) known: bool,
+    pub known: bool,
     /// How the next items are obtained.
-    pub(super) standing: Standing,
+    pub standing: Standing,
     /// Of a prefix: items after the position are missing, and the client has not been notified.
-    pub(super) missed: bool,
+    pub missed: bool,
 }
 
 impl Place {
     /// A position after an item, if it is `known`. The home is yet to be asked for the next items.
-    pub(super) fn at(node: Arc<str>, at: u64, known: bool) -> Place {
+    pub fn at(node: Arc<str>, at: u64, known: bool) -> Place {
         Place { node, at, known, standing: Standing::Behind, missed: false }
     }
 }
@@ -55,7 +56,7 @@ const _: () =
 
 /// The positions of a request. Most requests have one, which is stored inline.
 #[derive(Debug)]
-pub(super) enum Places {
+pub enum Places {
     /// A single position.
     One(Place),
     /// Several positions, or none.
@@ -110,7 +111,7 @@ impl DerefMut for Places {
 }
 
 /// The distinct prefixes of some positions, with their `*`.
-pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
+pub fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
     let is_first = move |at: &usize| *at == 0 || !is_same_prefix(&places[*at - 1].node, &places[*at].node);
     (0..places.len())
         .filter(move |at| is_feed(&places[*at].node))
@@ -118,26 +119,69 @@ pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
         .map(move |at| channel_of(&places[at].node))
 }
 
+/// Whether the answer of a home is outstanding.
+pub fn is_asking(places: &[Place]) -> bool {
+    places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
+}
+
+/// Whether the position is known in every channel.
+pub fn are_known(places: &[Place]) -> bool {
+    places.iter().all(|place| place.known)
+}
+
+/// The positions of a request, with that in one channel replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Position<'a> {
+    /// The positions.
+    pub places: &'a [Place],
+    /// The index of the replaced one.
+    pub index: usize,
+    /// Its number.
+    pub number: u64,
+}
+
+impl<'a> Position<'a> {
+    /// The positions as they are.
+    pub fn of(places: &'a [Place]) -> Position<'a> {
+        Position { places, index: usize::MAX, number: 0 }
+    }
+
+    /// The replaced position, before that.
+    pub fn place(&self) -> &'a Place {
+        &self.places[self.index]
+    }
+
+    /// All positions with their numbers.
+    pub fn numbers(self) -> impl ExactSizeIterator<Item = (&'a Place, u64)> {
+        let number =
+            move |(at, place): (usize, &'a Place)| (place, if at == self.index { self.number } else { place.at });
+        self.places.iter().enumerate().map(number)
+    }
+}
+
 /// The items gathered for a request that still waits for other channels.
-#[derive(Debug, Default)]
-pub(super) struct Gathered {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
     /// Items, separated by commas.
-    pub(super) items: Vec<u8>,
+    pub items: Vec<u8>,
+    /// Their number.
+    pub count: u64,
     /// The positions whose channels have missing items.
-    pub(super) gaps: Vec<usize>,
+    pub gaps: Vec<usize>,
 }
 
 impl Gathered {
     /// Appends an item.
-    pub(super) fn push(&mut self, item: &[u8]) {
+    pub fn push(&mut self, item: &[u8]) {
         if !self.items.is_empty() {
             self.items.push(b',');
         }
         self.items.extend_from_slice(item);
+        self.count += 1;
     }
 
     /// The distinct channels with missing items, in quotes.
-    pub(super) fn gaps_of(&self, places: &[Place]) -> Vec<String> {
+    pub fn gaps_of(&self, places: &[Place]) -> Vec<String> {
         let names: BTreeSet<&str> = self.gaps.iter().map(|index| channel_of(&places[*index].node)).collect();
         names.into_iter().map(|name| format!("\"{name}\"")).collect()
     }

@@ -5,8 +5,8 @@
 //! page is one of the operator's, or of the server's own origin. The other credentials are sent
 //! only by the page itself.
 
-use super::form::decoded;
 use crate::web::access::shown::Shown;
+use crate::web::form::decoded;
 use crate::web::policy::Policy;
 use crate::web::request::Request;
 use crate::web::response::Response;

@@ -4,45 +4,52 @@
 //! Requests are parsed and validated here. The items belong to a node of the publish-subscribe
 //! service, which this module does not know.
 
-use super::access::shown::Shown;
-use super::access::topic::is_of_name;
-use super::channel::{After, Answered, Asked, Place, Publication, Wish, lines};
-use super::handshake;
-use super::head::{Head, Method};
-use super::inquiry::Sent;
-use super::keys::keys;
-use super::policy::Channels;
-use super::prefix;
-use super::push;
-use super::request::{Request, Site};
-use super::response::Response;
-use super::row::{Answer, Origins, Row};
-use super::status::Status;
+mod subscriber;
+
+pub use self::subscriber::Subscriber;
 use crate::id::PushId;
 use crate::limits::{
     NOTIFY_BATCH_BYTES_MAX, NOTIFY_BATCH_ITEMS_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_KEY_BYTES_MAX,
     NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX,
 };
+use crate::web::access::shown::Shown;
+use crate::web::access::topic::is_of_name;
+use crate::web::dialect::asked::{After, Asked, Place, Publication, Wish, lines};
+use crate::web::dialect::{Outcome, Publisher};
+use crate::web::handshake;
+use crate::web::head::{Head, Method};
+use crate::web::inquiry::Sent;
+use crate::web::keys::keys;
+use crate::web::policy::Channels;
+use crate::web::prefix;
+use crate::web::push;
+use crate::web::request::{Request, Site};
+use crate::web::response::Response;
+use crate::web::row::{Answer, Origins, Row};
+use crate::web::status::Status;
 
-/// The row of this path.
-pub const ROW: Row = Row {
-    path: "/n/",
-    methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
+/// The path of channels.
+const PATH: &str = "/n/";
+
+/// Its path.
+pub const ROWS: &[Row] = &[Row {
     body_bytes_max: NOTIFY_BATCH_BYTES_MAX,
-    origins: Origins::Policy,
-    handle,
-};
+    fields: "Content-Type, Authorization, Idempotency-Key, Item-Key, Item-Key-Member, Last-Event-ID",
+    cookies: |policy| policy.channels.asks.takes_cookies(),
+    ..Row::of(PATH, &[Method::Get, Method::Post, Method::Put, Method::Delete], Origins::Policy, handle)
+}];
 
-/// Header fields that a page of another origin may send (Fetch 3.3.2).
-pub fn fields_of(row: &Row) -> &'static str {
-    match row.path == ROW.path {
-        true => "Content-Type, Authorization, Idempotency-Key, Item-Key, Item-Key-Member, Last-Event-ID",
-        false => "Content-Type",
-    }
+/// The response to a publication.
+pub fn published(outcome: &Outcome<'_>) -> Response {
+    let quoted = |number: &u64| format!("\"{number}\"");
+    let ids = match &outcome.batch {
+        None => format!("\"id\":{}", quoted(&outcome.number)),
+        Some(numbers) => format!("\"ids\":[{}]", numbers.iter().map(quoted).collect::<Vec<_>>().join(",")),
+    };
+    let crowd = if outcome.tells { format!(",\"subscribers\":{}", outcome.info.subscribers) } else { String::new() };
+    let (channel, repeated) = (outcome.channel, outcome.repeated);
+    Response::json(format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{repeated}{crowd}}}\n").into_bytes())
 }
-
-/// The header field with the position to continue from, for responses without a body.
-pub const NEXT_AFTER: &str = "Next-After";
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     match read(request, &site.policy.channels) {
@@ -66,10 +73,10 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     if !policy.any() {
         return refuse(Status::NotFound, "nothing is served at this path");
     }
-    if head.path == ROW.path && head.query == "push-key" && head.method == Method::Get {
+    if head.path == PATH && head.query == "push-key" && head.method == Method::Get {
         return Err(Box::new(pushes(policy)?.shown()));
     }
-    let names = head.path[ROW.path.len()..].split(',');
+    let names = head.path[PATH.len()..].split(',');
     let names: Vec<Box<str>> =
         names.map(|name| prefix::of(name).map_or(name.into(), |prefix| format!("{prefix}*").into())).collect();
     let prefixes = names.iter().filter(|name| prefix::of(name).is_some()).count();
@@ -104,8 +111,8 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
             (registration(request, pushes(policy)?, names.len(), prefixes)?, vec![After::Now])
         }
         Method::Get => match subscription(head, &names)? {
-            (Wish::Poll(_), _) if occupancy => (only_occupancy(head, names.len())?, vec![After::Now]),
-            subscription => subscription,
+            (Subscriber::Poll(_), ..) if occupancy => (only_occupancy(head, names.len())?, vec![After::Now]),
+            (own, wait_s, after) => (Wish::Subscribe(own.into(), wait_s), after),
         },
         // HEAD asks for no items and does not wait.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
@@ -140,9 +147,7 @@ fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, pre
             Some(id) => Ok(Wish::Unregister(id)),
             None => bad("remove a registration by its id: DELETE /n/CHANNEL?push=ID"),
         },
-        _ => {
-            bad("register for pushes by PUT /n/CHANNEL?push, and remove the registration by DELETE /n/CHANNEL?push=ID")
-        }
+        _ => bad("register for pushes by PUT /n/CHANNEL?push, and remove the registration by DELETE /n/CHANNEL?push=ID"),
     }
 }
 
@@ -214,7 +219,7 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     let key = key(head)?;
     let batch = batch(kind, request.body)?;
     let keys = keys(head, batch.is_some(), request.body)?;
-    Ok(Publication { kind: kind.into(), key, keys, batch, answered: Answered::Item, body: request.body.to_vec() })
+    Ok(Publication { kind: kind.into(), key, keys, batch, answered: Publisher::Plain, body: request.body.to_vec() })
 }
 
 /// The publisher's idempotency key.
@@ -252,40 +257,36 @@ fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
     }
 }
 
-fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>), Refused> {
+fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Subscriber, u32, Vec<After>), Refused> {
     let binary = match value(head, "format") {
         None | Some("json") => false,
         Some("binary") if handshake::is_asked(head) => true,
         Some("binary") => return bad("the binary format is only for WebSockets"),
         Some(_) => return bad("format must be json or binary"),
     };
-    let wish = if handshake::is_asked(head) {
-        Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?), binary)
+    let (own, wait_s) = if handshake::is_asked(head) {
+        (Subscriber::Socket(Some(Box::new(handshake::accept(head).map_err(Box::new)?)), binary), 0)
     } else if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
-        Wish::Stream
+        (Subscriber::Events(false), 0)
     } else {
-        Wish::Poll(match value(head, "wait") {
-            None => 0,
-            Some(seconds) => match seconds.parse::<u32>() {
-                Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
-                Err(_) => return bad("wait must be a number of seconds"),
-            },
-        })
+        let wait_s = value(head, "wait").map_or(Ok(0), |seconds| seconds.parse::<u32>());
+        let Ok(wait_s) = wait_s else { return bad("wait must be a number of seconds") };
+        (Subscriber::Poll(None), wait_s.min(NOTIFY_WAIT_S_MAX))
     };
     // A browser that reconnects sends the last id that it has received (HTML 9.2.4).
-    let last = head.one("last-event-id").filter(|last| wish == Wish::Stream && !last.is_empty());
+    let last = head.one("last-event-id").filter(|last| own == Subscriber::Events(false) && !last.is_empty());
     let Some(after) = last.or(value(head, "after")) else {
         // A plain request returns all retained items.
-        let all = (wish == Wish::Poll(0)).then_some(0);
+        let all = (own == Subscriber::Poll(None) && wait_s == 0).then_some(0);
         if all.is_some() && names.iter().any(|name| prefix::of(name).is_some()) {
             return bad("a prefix has no history; wait for its items, or request the history of each channel");
         }
-        return Ok((wish, vec![all.into(); names.len()]));
+        return Ok((own, wait_s, vec![all.into(); names.len()]));
     };
     let after = after.replace("%2C", ",").replace("%2c", ",");
     let places: Option<Vec<_>> = names.iter().zip(after.split(',')).map(|(name, place)| behind(name, place)).collect();
     match places.filter(|places| places.len() == names.len() && places.len() == after.split(',').count()) {
-        Some(places) => Ok((wish, places)),
+        Some(places) => Ok((own, wait_s, places)),
         None => bad("after must be the id of an item, or one position per channel, separated by commas"),
     }
 }

@@ -25,7 +25,7 @@ const VERSION: u8 = 1;
 const PLACE_AT: std::ops::Range<usize> = 6..8;
 
 /// Converts an item from its text form to a binary message without its position.
-pub(super) fn of(told: &[u8]) -> Vec<u8> {
+pub(crate) fn of(told: &[u8]) -> Vec<u8> {
     let item = Item::read(told);
     // The home always sends a well-formed item.
     if item.id.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn of(told: &[u8]) -> Vec<u8> {
 }
 
 /// Appends a message that has the position after it.
-pub(super) fn write(out: &mut Vec<u8>, item: &[u8], place: &str) {
+pub(crate) fn write(out: &mut Vec<u8>, item: &[u8], place: &str) {
     // An item that could not be parsed has no message.
     let Some((head, rest)) = item.split_first_chunk::<HEAD_BYTES>() else { return };
     let mut head = *head;

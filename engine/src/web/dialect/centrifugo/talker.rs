@@ -3,12 +3,18 @@
 
 use std::sync::Arc;
 
+use super::reply::{self, push};
+use super::{crowd, publication};
 use crate::limits::CENTRIFUGO_QUESTIONS_MAX;
 use crate::web::access::Grant;
+use crate::web::dialect::places::{Place, Position};
+use crate::web::dialect::{Dialect, Telling, Way};
+use crate::web::feed_names::channel_of;
+use crate::web::frame::FrameFault;
 
 /// The stage of a connection.
-#[derive(Debug)]
-pub(super) enum Stage {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
     /// The first command is expected.
     ExpectConnect,
     /// The first command is answered once all homes have answered.
@@ -41,15 +47,13 @@ pub(crate) enum Step {
 }
 
 /// A subscription, apart from its position in the channel.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sub {
     /// The client's name for the channel, if it differs from the channel's own.
     pub(crate) name: Option<Box<str>>,
     /// The grant of the subscription's own token.
     pub(crate) grant: Option<Arc<Grant>>,
-    pub(super) step: Step,
-    /// The client is notified when others join and leave.
-    pub(crate) hears: bool,
+    pub(crate) step: Step,
     /// Second (monotonic) of the latest question to the home.
     pub(crate) since_s: u32,
 }
@@ -77,7 +81,7 @@ pub(crate) enum What {
 }
 
 /// A waiting command.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     /// The number of the question to the home.
     pub(crate) number: u32,
@@ -90,20 +94,25 @@ pub(crate) struct Waiting {
 }
 
 /// The protocol state of a connection.
-#[derive(Debug)]
-pub(crate) struct Talker {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Talker {
     /// The connection's name for its client.
     pub(crate) name: Box<str>,
-    pub(super) stage: Stage,
+    pub(crate) stage: Stage,
     /// One per position of the listener, in the same order.
     pub(crate) subs: Vec<Sub>,
     /// Waiting commands, except those for subscriptions.
     pub(crate) waiting: Vec<Waiting>,
     /// Questions that homes have not answered yet, including those for commands that no longer
     /// wait.
-    pub(super) questions: u16,
+    pub(crate) questions: u16,
     /// It was pinged and has sent nothing since.
-    pub(super) pinged: bool,
+    pub(crate) pinged: bool,
+}
+
+/// Memory used by so many connections with so many subscriptions, in bytes.
+pub(crate) fn memory_bytes(connections: usize, subscriptions: usize) -> usize {
+    connections * size_of::<Talker>() + subscriptions * size_of::<Sub>()
 }
 
 impl Talker {
@@ -119,19 +128,53 @@ impl Talker {
         }
     }
 
+    /// The client's name of the channel at one of its positions.
+    pub(crate) fn called<'a>(&'a self, places: &'a [Place], index: usize) -> &'a str {
+        let own = self.subs.get(index).and_then(|sub| sub.name.as_deref());
+        own.unwrap_or_else(|| channel_of(&places[index].node))
+    }
     /// Whether another question may be sent to a home.
     pub(crate) fn may_ask(&self) -> bool {
         self.questions < CENTRIFUGO_QUESTIONS_MAX
     }
 
     /// How many waiting commands ask for earlier publications.
-    pub(super) fn histories(&self) -> usize {
+    pub(crate) fn histories(&self) -> usize {
         self.waiting.iter().filter(|waiting| matches!(waiting.what, What::History { .. })).count()
     }
 
     /// Removes and returns the waiting command of a question.
-    pub(super) fn take_waiting(&mut self, number: u32) -> Option<Waiting> {
+    pub(crate) fn take_waiting(&mut self, number: u32) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.number == number)?;
         Some(self.waiting.swap_remove(at))
+    }
+}
+
+impl Dialect for Box<Talker> {
+    fn way(&self) -> Way {
+        Way::Socket
+    }
+
+    fn has_begun(&self) -> bool {
+        true
+    }
+
+    fn has_commands(&self) -> bool {
+        true
+    }
+
+    /// A push.
+    fn item(&self, telling: &mut Telling, position: Position<'_>, item: &[u8]) {
+        let mut content = Vec::with_capacity(item.len() + 32);
+        publication::write(&mut content, position.number, item);
+        push(&mut telling.out, self.called(position.places, position.index), "pub", &content);
+    }
+
+    fn occupancy(&self, out: &mut Vec<u8>, places: &[Place], index: usize, occupancy: &[u8]) {
+        crowd::changes(out, self.called(places, index), occupancy);
+    }
+
+    fn shutdown(&self) -> Option<FrameFault> {
+        Some(reply::SHUTDOWN)
     }
 }

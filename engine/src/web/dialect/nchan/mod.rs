@@ -12,55 +12,54 @@
 pub mod id;
 pub mod info;
 pub mod message;
-pub mod subscription;
+mod subscriber;
+mod subscription;
 
 use percent_encoding::percent_decode_str;
 
 use self::id::Id;
 use self::info::Format;
-pub use self::subscription::{Subscription, Way};
-use super::access::shown::Shown;
-use super::access::topic;
-use super::channel::{Answered, Asked, Place, Publication, Wish};
-use super::handshake;
-use super::head::{Head, Method};
-use super::inquiry::Sent;
-use super::keys::keys;
-use super::mercure::{event, form};
-use super::notify::{self, is_kind};
-use super::policy::Channels;
-use super::request::{Request, Site};
-use super::response::Response;
-use super::row::{Answer, Origins, Row};
-use super::status::Status;
+pub use self::subscriber::Subscriber;
+use self::subscription::{Subscription, Way};
 use crate::limits::{NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX};
+use crate::web::access::shown::Shown;
+use crate::web::access::topic;
+use crate::web::dialect::Publisher;
+use crate::web::dialect::asked::{Asked, Place, Publication, Wish};
+use crate::web::dialect::mercure::event;
+use crate::web::dialect::plain::{self, is_kind};
+use crate::web::form;
+use crate::web::handshake;
+use crate::web::head::{Head, Method};
+use crate::web::inquiry::Sent;
+use crate::web::keys::keys;
+use crate::web::policy::Channels;
+use crate::web::request::{Request, Site};
+use crate::web::response::Response;
+use crate::web::row::{Answer, Origins, Row};
+use crate::web::status::Status;
 
 /// Subscribe, and wait for messages.
-pub const SUB: Row = Row { path: "/sub/", handle: subscribe, ..PUBSUB_GET };
+const SUB: Row = Row { path: "/sub/", handle: subscribe, ..PUBSUB_GET };
 /// Ask for a message without waiting.
-pub const POLL: Row = Row { path: "/poll/", handle: poll, ..PUBSUB_GET };
+const POLL: Row = Row { path: "/poll/", handle: poll, ..PUBSUB_GET };
 /// Publish; query and empty channels.
-pub const PUB: Row = Row { path: "/pub/", handle: publish, ..PUBSUB };
-/// Publish and subscribe.
-pub const PUBSUB: Row = Row {
-    path: "/pubsub/",
-    methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
+const PUB: Row = Row { path: "/pub/", handle: publish, ..PUBSUB };
+/// Publish and subscribe. A client that continues where another has stopped sends the last position
+/// as `Etag`.
+const PUBSUB: Row = Row {
     body_bytes_max: NOTIFY_BODY_BYTES_MAX,
-    origins: Origins::Policy,
-    handle: both,
+    fields: "If-None-Match, If-Modified-Since, Etag, Content-Type, Cache-Control, X-EventSource-Event, Authorization, \
+             Idempotency-Key, Item-Key, Last-Event-ID",
+    ..Row::of("/pubsub/", &[Method::Get, Method::Post, Method::Put, Method::Delete], Origins::Policy, both)
 };
 const PUBSUB_GET: Row = Row { methods: &[Method::Get], body_bytes_max: 0, ..PUBSUB };
 
-/// The rows of all paths.
-pub const ROWS: [&Row; 4] = [&SUB, &POLL, &PUB, &PUBSUB];
-
-/// Header fields that a page of another origin may send. A client that continues where another has
-/// stopped sends the last position as `Etag`.
-pub const FIELDS: &str = "If-None-Match, If-Modified-Since, Etag, Content-Type, Cache-Control, X-EventSource-Event, Authorization, \
-                          Idempotency-Key, Item-Key, Last-Event-ID";
+/// Its paths.
+pub const ROWS: &[Row] = &[SUB, POLL, PUB, PUBSUB];
 
 /// The subprotocol whose messages contain their position and type.
-pub const META: &str = "ws+meta.nchan";
+const META: &str = "ws+meta.nchan";
 
 fn subscribe(request: &Request<'_>, site: &Site<'_>) -> Answer {
     answer(request, site, &SUB, |head, _, names| subscription(head, names, false))
@@ -77,8 +76,8 @@ fn publish(request: &Request<'_>, site: &Site<'_>) -> Answer {
             Method::Delete => "only one channel can be deleted at a time",
             _ => "only one channel can be queried at a time",
         }),
-        Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
-        _ => Ok((Wish::Info(Format::of(head), false), vec![None])),
+        Method::Delete => Ok((Wish::Info(Publisher::Nchan(Format::of(head)), true), vec![None])),
+        _ => Ok((Wish::Info(Publisher::Nchan(Format::of(head)), false), vec![None])),
     })
 }
 
@@ -87,7 +86,7 @@ fn both(request: &Request<'_>, site: &Site<'_>) -> Answer {
         Method::Get | Method::Head => answer(request, site, &PUBSUB, |head, _, names| subscription(head, names, false)),
         _ => answer(request, site, &PUBSUB, |head, body, names| match head.method {
             Method::Delete if names != 1 => bad("only one channel can be deleted at a time"),
-            Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
+            Method::Delete => Ok((Wish::Info(Publisher::Nchan(Format::of(head)), true), vec![None])),
             _ => publication(head, body, names),
         }),
     }
@@ -150,9 +149,7 @@ fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
         if channels.len() == NOTIFY_CHANNELS_MAX {
             return bad("the request has too many channels; the limit is 16");
         }
-        let Ok(name) = percent_decode_str(name).decode_utf8() else {
-            return bad("the name of a channel is not valid UTF-8");
-        };
+        let Ok(name) = percent_decode_str(name).decode_utf8() else { return bad("the name of a channel is not valid UTF-8") };
         let channel = match topic::channel(&name) {
             Ok(channel) => Box::from(&*channel),
             Err(_) => {
@@ -177,20 +174,19 @@ fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
 
 fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
     let pairs = || form::pairs(head.query).flatten();
-    let way = match handshake::is_asked(head) && !asks {
+    let (way, wait_s) = match handshake::is_asked(head) && !asks {
         true => {
             let accept = handshake::accept(head).map_err(Box::new)?;
-            Way::Socket(Box::new(accept), head.list("sec-websocket-protocol").any(|offered| offered == META))
+            (Way::Socket(Box::new(accept), head.list("sec-websocket-protocol").any(|offered| offered == META)), 0)
         }
-        false if asks => Way::Ask,
-        false if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) => Way::Events,
-        false => Way::Poll(match pairs().find(|(name, _)| name == "wait") {
-            None => NOTIFY_WAIT_S_MAX,
-            Some((_, seconds)) => match seconds.parse::<u32>() {
-                Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
-                Err(_) => return bad("wait must be a number of seconds"),
-            },
-        }),
+        false if asks => (Way::Ask, 0),
+        false if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) => (Way::Events, 0),
+        false => {
+            let wait = pairs().find(|(name, _)| name == "wait");
+            let wait_s = wait.map_or(Ok(NOTIFY_WAIT_S_MAX), |(_, seconds)| seconds.parse::<u32>());
+            let Ok(wait_s) = wait_s else { return bad("wait must be a number of seconds") };
+            (Way::Poll, wait_s.min(NOTIFY_WAIT_S_MAX))
+        }
     };
     let said = || {
         // An invalid date is ignored.
@@ -218,7 +214,8 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
     });
     let since_s = id.as_ref().filter(|_| of_time).map_or(0, |id| id.time_s);
     let after = id.map_or(vec![0; channels], |id| id.tags.into_iter().map(Option::unwrap_or_default).collect());
-    Ok((Wish::Nchan(Subscription { way, since_s, from }), after.into_iter().map(Some).collect()))
+    let own = Subscriber::new(Subscription { way, since_s, from });
+    Ok((Wish::Subscribe(own.into(), wait_s), after.into_iter().map(Some).collect()))
 }
 
 fn publication(head: &Head<'_>, body: &[u8], channels: usize) -> Read {
@@ -235,9 +232,9 @@ fn publication(head: &Head<'_>, body: &[u8], channels: usize) -> Read {
     if kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return bad("the content type, or the type of the event, is too long or empty");
     }
-    let key = notify::key(head)?;
+    let key = plain::key(head)?;
     let keys = keys(head, false, b"")?;
-    let answered = Answered::Info(Format::of(head));
+    let answered = Publisher::Nchan(Format::of(head));
     let publication = Publication { kind: kind.into(), key, keys, batch: None, answered, body: body.to_vec() };
     Ok((Wish::Publish(publication), vec![None]))
 }
