@@ -130,6 +130,25 @@ impl Fields {
 }
 
 impl Listener {
+    /// A request without channels and rights, to be completed.
+    pub(super) fn new(kind: Kind, network: IpAddr, now_s: u32, until_s: u32) -> Listener {
+        Listener {
+            kind,
+            places: Places::default(),
+            network,
+            generation: 0,
+            until_s,
+            asked_s: now_s,
+            keeps_alive: true,
+            trusted: false,
+            occupies: false,
+            hears: false,
+            grant: None,
+            permit: None,
+            fields: Fields::default(),
+        }
+    }
+
     /// The subscriber, if it waits for items.
     pub(super) fn own(&self) -> Option<&Subscriber> {
         if let Kind::Items(own) = &self.kind { Some(own) } else { None }

@@ -359,21 +359,7 @@ mod tests {
 
     fn listener(node: &str, kind: Kind) -> Listener {
         let place = Place { standing: Standing::Live, ..Place::at(node.into(), 0, true) };
-        Listener {
-            kind,
-            places: Places::One(place),
-            network: [192, 0, 2, 1].into(),
-            generation: 0,
-            until_s: 0,
-            asked_s: 0,
-            keeps_alive: true,
-            trusted: false,
-            occupies: false,
-            hears: false,
-            grant: None,
-            permit: None,
-            fields: Fields::default(),
-        }
+        Listener { places: Places::One(place), ..Listener::new(kind, [192, 0, 2, 1].into(), 0, 0) }
     }
 
     #[test]

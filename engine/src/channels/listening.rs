@@ -78,23 +78,15 @@ impl Channels {
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let places = self.places_of(cx, service, &asked.channels, &admission, selects);
         let fields = self.listeners.fields(asked.fields);
-        let (trusted, grant) = (admission.trusted, admission.grant.clone());
-        let permit = admission.permit.clone();
-        let (asked_s, hears) = (now_s, asked.occupancy);
         let listener = Listener {
-            kind,
             places,
-            network,
-            generation: id.generation,
-            until_s,
-            asked_s,
             keeps_alive,
-            trusted,
-            occupies: false,
-            hears,
-            grant,
-            permit,
+            trusted: admission.trusted,
+            hears: asked.occupancy,
+            grant: admission.grant.clone(),
+            permit: admission.permit.clone(),
             fields,
+            ..Listener::new(kind, network, now_s, until_s)
         };
         let free = admission.trusted || policy.publications_s == 0;
         let may = may.and_then(|_| {

@@ -1,6 +1,6 @@
 //! Rows of the table of paths.
 
-use super::dialect::asked::Asked;
+use super::dialect::asked::{Asked, Refused};
 use super::handshake::Accept;
 use super::head::Method;
 use super::policy::Policy;
@@ -75,4 +75,13 @@ pub enum Answer {
     },
     /// The request is for channels of notifications, whose homes answer it.
     Channels(Box<Asked>),
+}
+
+impl From<Result<Asked, Refused>> for Answer {
+    fn from(read: Result<Asked, Refused>) -> Answer {
+        match read {
+            Ok(asked) => Answer::Channels(Box::new(asked)),
+            Err(response) => Answer::Response(*response),
+        }
+    }
 }

@@ -20,7 +20,6 @@ use crate::web::access::Act;
 use crate::web::access::shown::Shown;
 use crate::web::access::token::is_name;
 use crate::web::dialect::asked::{Asked, Wish};
-use crate::web::dialect::places::Places;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
@@ -80,22 +79,9 @@ impl Channels {
         (asked.shown, asked.sent) = (Shown::Nothing, Default::default());
         let fields = self.listeners.fields(std::mem::take(&mut asked.fields));
         let now_s = cx.kernel.now.mono_s();
-        let listener = Listener {
-            kind: Kind::Held(Box::new(Held { asked, token, bytes })),
-            places: Places::default(),
-            network: network(address),
-            generation: id.generation,
-            until_s: now_s + NOTIFY_HELD_S,
-            asked_s: now_s,
-            keeps_alive,
-            trusted: false,
-            occupies: false,
-            hears: false,
-            grant: None,
-            permit: None,
-            fields,
-        };
-        self.listeners.begin(id, listener);
+        let held = Kind::Held(Box::new(Held { asked, token, bytes }));
+        let listener = Listener::new(held, network(address), now_s, now_s + NOTIFY_HELD_S);
+        self.listeners.begin(id, Listener { keeps_alive, fields, ..listener });
     }
 
     /// Looks up a cached decision about such a request. Without one, sends an inquiry.

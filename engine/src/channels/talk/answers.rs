@@ -164,7 +164,7 @@ impl Channels {
         let began = Began { epoch: &epoch, offset, recovers, recovered, publications: &came, left_s }.write();
         cx.kernel.counters.notify_told.add(if recovered { page.items.len() as u64 } else { 0 });
         cx.kernel.counters.notify_gaps.add(u64::from(gap));
-        let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return };
+        let Some(talker) = self.talker_mut(id) else { return };
         talker.subs[index].step = if number > 0 { Step::Begun } else { Step::Gathered };
         if number > 0 {
             return self.talk_replies(cx, id, number, "subscribe", &began);

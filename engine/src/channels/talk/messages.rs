@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crate::channels::Channels;
-use crate::channels::listener::Listener;
 use crate::id::ConnId;
 use crate::limits::{BOSH_LONG_BODIES_MAX, CENTRIFUGO_MESSAGE_BYTES_MAX, PREAUTH_BYTES_MAX, WEBSOCKET_MEMORY_BYTES};
 use crate::streams::Streams;
@@ -31,7 +30,7 @@ impl Channels {
                 return over;
             }
         };
-        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+        if let Some(talker) = self.talker_mut(id) {
             talker.pinged &= event == Event::More;
         }
         let goes_on = event != Event::More;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::channels::Channels;
 use crate::channels::access::Denied;
 use crate::channels::addresses::network;
-use crate::channels::listener::{Fields, Kind, Listener};
+use crate::channels::listener::{Kind, Listener};
 use crate::id::{ConnId, Service};
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{
@@ -30,7 +30,7 @@ use crate::web::dialect::centrifugo::command::{Ask, Command, Connect, History, N
 use crate::web::dialect::centrifugo::publication::JSON;
 use crate::web::dialect::centrifugo::reply::{self, Error, Unsubscribed};
 use crate::web::dialect::centrifugo::talker::{Stage, Step, Sub, Talker, Waiting, What};
-use crate::web::dialect::places::{Place, Places};
+use crate::web::dialect::places::Place;
 use crate::web::handshake::{self, Accept};
 use crate::web::{Transport, response::Response};
 
@@ -58,6 +58,10 @@ impl Listener {
 }
 
 impl Channels {
+    fn talker_mut(&mut self, id: ConnId) -> Option<&mut Talker> {
+        self.listeners.get_mut(id).and_then(Listener::talker_mut)
+    }
+
     /// Switches a connection to this protocol.
     ///
     /// # Errors
@@ -78,22 +82,9 @@ impl Channels {
         let waiting_max = cx.kernel.settings.web.channels.waiting_max;
         self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from)?;
         let name = cx.kernel.random_name();
-        let listener = Listener {
-            kind: Kind::Items(Box::new(Talker::new(name)).into()),
-            places: Places::default(),
-            network,
-            generation: id.generation,
-            until_s: now_s + CENTRIFUGO_PING_S,
-            asked_s: now_s,
-            keeps_alive: true,
-            trusted: false,
-            occupies: true,
-            hears: false,
-            grant: None,
-            permit: None,
-            fields: Fields::default(),
-        };
-        self.listeners.begin(id, listener);
+        let kind = Kind::Items(Box::new(Talker::new(name)).into());
+        let listener = Listener::new(kind, network, now_s, now_s + CENTRIFUGO_PING_S);
+        self.listeners.begin(id, Listener { occupies: true, ..listener });
         cx.kernel.counters.http_requests.one();
         cx.send_with(id, |out| handshake::write_accepted(out, accept, named.then_some(SUBPROTOCOL)));
         cx.conns.set_transport(id, Transport::Commands);
@@ -181,8 +172,7 @@ impl Channels {
             let subscribe = Subscribe::to(name);
             let place = again.map(|again| (again.offset, &*again.epoch));
             if self.talk_joins(cx, id, 0, &subscribe, place, None).is_ok()
-                && let Some(Stage::Connecting { left, .. }) =
-                    self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
+                && let Some(Talker { stage: Stage::Connecting { left, .. }, .. }) = self.talker_mut(id)
             {
                 *left += 1;
             }
@@ -332,7 +322,7 @@ impl Channels {
         let name = (*subscribe.channel != *channel).then(|| subscribe.channel.clone());
         let step = Step::Asked { id: number, recovers: place.is_some() };
         self.listeners.join(id, place_of, hears, policy);
-        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+        if let Some(talker) = self.talker_mut(id) {
             talker.subs.push(Sub { name, grant, step, since_s: 0 });
         }
         Ok(())
@@ -341,7 +331,7 @@ impl Channels {
     /// Removes a subscription.
     pub(super) fn talk_part(&mut self, id: ConnId, index: usize) {
         self.listeners.part(id, index);
-        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+        if let Some(talker) = self.talker_mut(id) {
             talker.subs.swap_remove(index);
         }
     }
@@ -359,9 +349,7 @@ impl Channels {
                 Some(Step::Asked { id: asked, .. }) => self.talk_refuses(cx, id, asked, reply::CANCELLED),
                 // The reply to the first command does not list it.
                 Some(Step::Gathered) => {
-                    if let Some(Stage::Connecting { subs, .. }) =
-                        self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
-                    {
+                    if let Some(Talker { stage: Stage::Connecting { subs, .. }, .. }) = self.talker_mut(id) {
                         subs.retain(|(channel, _)| *channel != called);
                     }
                 }
@@ -375,7 +363,7 @@ impl Channels {
     /// Records a command that waits for the home of a channel. Returns the number of the question.
     fn talk_waits(&mut self, cx: &mut Streams, id: ConnId, number: u32, what: What) -> Result<u32, Refused> {
         let (asked, since_s) = (self.listeners.number(), cx.kernel.now.mono_s());
-        let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return Err(None) };
+        let Some(talker) = self.talker_mut(id) else { return Err(None) };
         let is_history = matches!(what, What::History { .. });
         if talker.waiting.len() >= CENTRIFUGO_WAITING_MAX
             || !talker.may_ask()
@@ -514,7 +502,7 @@ impl Channels {
             return Err(Some(reply::PERMISSION_DENIED));
         }
         let left_s = self.left_s(cx, Some(&grant));
-        if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
+        if let Some(talker) = self.talker_mut(id) {
             talker.subs[index].grant = Some(grant);
         }
         let result = reply::expiry(left_s).replacen(',', "", 1);
@@ -554,9 +542,7 @@ impl Channels {
     /// The first command no longer waits for a channel that the server cannot subscribe the client
     /// to.
     pub(super) fn talk_misses(&mut self, cx: &mut Streams, id: ConnId) {
-        if let Some(Stage::Connecting { left, .. }) =
-            self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
-        {
+        if let Some(Talker { stage: Stage::Connecting { left, .. }, .. }) = self.talker_mut(id) {
             *left = left.saturating_sub(1);
         }
         self.talk_connected(cx, id);

@@ -3,6 +3,8 @@
 //! has other ways.
 
 use super::super::head::Head;
+use super::super::response::Response;
+use super::super::status::Status;
 
 /// What a request shows.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -29,19 +31,28 @@ impl std::fmt::Debug for Shown {
     }
 }
 
+/// The response to a request that shows several things.
+pub fn several(text: &'static str) -> Box<Response> {
+    let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
+    Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge))
+}
+
 impl Shown {
-    /// What a request shows. `None`: it shows several things, which it must not (RFC 6750 2).
-    pub fn by(head: &Head<'_>) -> Option<Shown> {
+    /// What a request shows.
+    ///
+    /// # Errors
+    /// It shows several things, which it must not (RFC 6750 2).
+    pub fn by(head: &Head<'_>) -> Result<Shown, Box<Response>> {
         let queries = head.query.split('&').filter_map(|pair| pair.strip_prefix("access_token="));
         let fields = head.all("authorization").map(Some).chain(queries.map(|_| None));
         if fields.count() > 1 {
-            return None;
+            return Err(several("a token must be sent once: in Authorization or in access_token"));
         }
         if let Some(field) = head.all("authorization").next() {
-            return Some(Shown::of(field));
+            return Ok(Shown::of(field));
         }
         let query = head.query.split('&').find_map(|pair| pair.strip_prefix("access_token="));
-        Some(query.map_or(Shown::Nothing, |token| Shown::Query(token.into())))
+        Ok(query.map_or(Shown::Nothing, |token| Shown::Query(token.into())))
     }
 
     /// What `Authorization` shows.

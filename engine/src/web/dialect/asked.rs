@@ -8,6 +8,8 @@ use crate::web::access::shown::Shown;
 use crate::web::dialect::{Dialect as _, Publisher, Subscriber, Way};
 use crate::web::inquiry::Sent;
 use crate::web::push;
+use crate::web::response::Response;
+use crate::web::status::Status;
 
 /// A request for channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,31 @@ pub struct Asked {
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
 }
 
+/// The response to a request that is not carried out.
+pub type Refused = Box<Response>;
+
+/// Refuses a request, with a sentence that says why.
+///
+/// # Errors
+/// Always.
+pub fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
+    Err(Box::new(Response::text(status, text)))
+}
+
+/// Refuses a malformed request.
+///
+/// # Errors
+/// Always.
+pub fn bad<T>(text: &'static str) -> Result<T, Refused> {
+    refuse(Status::BadRequest, text)
+}
+
 impl Asked {
+    /// A request for these channels. The table of paths adds what all paths have in common.
+    pub fn of(channels: Vec<Place>, wish: Wish, shown: Shown) -> Asked {
+        Asked { channels, wish, occupancy: false, push: None, shown, sent: Sent::default(), fields: Vec::new() }
+    }
+
     /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         let places = self.channels.iter().map(|place| place.channel.len() + place.after.bytes() + size_of::<Place>());

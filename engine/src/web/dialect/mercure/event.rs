@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use crate::web::item::Item;
+
 /// Characters of an event type that need no escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
@@ -59,8 +61,8 @@ pub fn parts(kind: &str) -> (String, Option<Cow<'_, str>>) {
 
 /// Appends an item, given as the home's line of JSON.
 pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
-    let (kind, data) = (member(item, b"type"), member(item, b"data"));
-    let parameter = |name: &str| parameter(kind.as_deref().unwrap_or_default(), name);
+    let Item { kind, data, .. } = Item::read(item);
+    let parameter = |name: &str| parameter(&kind, name);
     let mut line = |name: &str, value: &str| {
         [name, ": ", value, "\n"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
     };
@@ -73,7 +75,7 @@ pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
         line("retry", &retry);
     }
     // HTML 9.2.6 recognizes three line ends.
-    for part in data.unwrap_or_default().replace("\r\n", "\n").split(['\n', '\r']) {
+    for part in data.replace("\r\n", "\n").split(['\n', '\r']) {
         line("data", part);
     }
     out.push(b'\n');
@@ -81,42 +83,8 @@ pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
 
 /// The channel of an item, and the item's number there.
 pub fn of(item: &[u8]) -> Option<(Cow<'_, str>, u64)> {
-    Some((member(item, b"channel")?, member(item, b"id")?.parse().ok()?))
-}
-
-/// The text of a member of an object whose values are strings and `true`, written without white
-/// space.
-fn member<'a>(object: &'a [u8], wanted: &[u8]) -> Option<Cow<'a, str>> {
-    let mut rest = object.strip_prefix(b"{")?;
-    loop {
-        let (name, behind) = string(rest)?;
-        rest = behind.strip_prefix(b":")?;
-        let Some((value, behind)) = string(rest) else {
-            rest = rest.strip_prefix(b"true,")?;
-            continue;
-        };
-        if name[1..name.len() - 1] == *wanted {
-            let text = &value[1..value.len() - 1];
-            return match memchr::memchr(b'\\', text) {
-                None => std::str::from_utf8(text).ok().map(Cow::Borrowed),
-                Some(_) => serde_json::from_slice::<String>(value).ok().map(Cow::Owned),
-            };
-        }
-        rest = behind.strip_prefix(b",")?;
-    }
-}
-
-/// A string with its quotes, and the rest.
-fn string(json: &[u8]) -> Option<(&[u8], &[u8])> {
-    let inner = json.strip_prefix(b"\"")?;
-    let mut at = 0;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', &inner[at..])?;
-        if inner[at] == b'"' {
-            return Some(json.split_at(at + 2));
-        }
-        at = (at + 2).min(inner.len());
-    }
+    let Item { channel, id, .. } = Item::read(item);
+    Some((channel, id.parse().ok()?)).filter(|(channel, _)| !channel.is_empty())
 }
 
 #[cfg(test)]

@@ -18,26 +18,23 @@ mod subscriber;
 
 use self::place::{EARLIEST, Places};
 use self::selector::{Selector, Selectors};
-use self::shown::Refused;
 pub use self::subscriber::Subscriber;
 use crate::limits::{
     MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX,
     NOTIFY_TYPE_BYTES_MAX,
 };
-use crate::web::access::shown::Shown;
 use crate::web::access::topic;
-use crate::web::dialect::asked::{After, Asked, Place, Publication, Wish};
+use crate::web::dialect::asked::{After, Asked, Place, Publication, Refused, Wish, bad, refuse};
 use crate::web::dialect::plain;
 use crate::web::dialect::{Outcome, Publisher};
 use crate::web::form;
 use crate::web::head::{Head, Method};
-use crate::web::inquiry::Sent;
 use crate::web::keys::keys;
 use crate::web::policy::{Channels, Policy};
 use crate::web::prefix;
-use crate::web::request::{Request, Site};
+use crate::web::request::Request;
 use crate::web::response::Response;
-use crate::web::row::{Answer, Origins, Row};
+use crate::web::row::{Origins, Row};
 use crate::web::status::Status;
 
 /// The path of the hub (draft 07, 3).
@@ -48,28 +45,13 @@ pub const ROWS: &[Row] = &[Row {
     body_bytes_max: MERCURE_FORM_BYTES_MAX,
     fields: "Content-Type, Authorization, Idempotency-Key, Item-Key, Last-Event-ID, Cache-Control, X-Requested-With",
     cookies: |_| true,
-    ..Row::of(PATH, &[Method::Get, Method::Post], Origins::Policy, handle)
+    ..Row::of(PATH, &[Method::Get, Method::Post], Origins::Policy, |request, site| read(request, site.policy).into())
 }];
 
 /// The response to a publication: the identifier of the update.
 pub fn published(outcome: &Outcome<'_>) -> Response {
     let id = place::write((outcome.channel, outcome.number), std::iter::empty());
     Response { body: id.into_bytes().into(), content_type: "text/plain; charset=utf-8", ..Response::empty(Status::Ok) }
-}
-
-fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
-    match read(request, site.policy) {
-        Ok(asked) => Answer::Channels(Box::new(asked)),
-        Err(response) => Answer::Response(*response),
-    }
-}
-
-fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
-    Err(Box::new(Response::text(status, text)))
-}
-
-fn bad<T>(text: &'static str) -> Result<T, Refused> {
-    refuse(Status::BadRequest, text)
 }
 
 fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
@@ -82,8 +64,7 @@ fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
         // HEAD asks for no updates and does not wait.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
-    let shown: Shown = shown::by(request, policy)?;
-    Ok(Asked { channels, wish, shown, sent: Sent::default(), fields: Vec::new(), occupancy: false, push: None })
+    Ok(Asked::of(channels, wish, shown::by(request, policy)?))
 }
 
 /// The channel of a topic, if it is offered.

@@ -5,11 +5,11 @@
 //! page is one of the operator's, or of the server's own origin. The other credentials are sent
 //! only by the page itself.
 
-use crate::web::access::shown::Shown;
+use crate::web::access::shown::{self, Shown};
+use crate::web::dialect::asked::{Refused, refuse};
 use crate::web::form::decoded;
 use crate::web::policy::Policy;
 use crate::web::request::Request;
-use crate::web::response::Response;
 use crate::web::status::Status;
 
 /// Cookies with a token, in the drafts up to 07 and from 08 on.
@@ -17,13 +17,8 @@ const COOKIES: [&str; 2] = ["mercureAuthorization", "mercureAccessToken"];
 /// Query parameters with a token.
 const QUERIES: [&str; 2] = ["authorization", "access_token"];
 
-/// The response to an invalid request.
-pub type Refused = Box<Response>;
-
 fn several<T>() -> Result<T, Refused> {
-    let text = "a token must be sent once: in Authorization, in the URL, or in a cookie";
-    let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
-    Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)))
+    Err(shown::several("a token must be sent once: in Authorization, in the URL, or in a cookie"))
 }
 
 /// The credentials of a request. The order of precedence is header, query, cookie.
@@ -53,8 +48,9 @@ pub fn by(request: &Request<'_>, policy: &Policy) -> Result<Shown, Refused> {
         return several();
     }
     if !request.is_of_us(policy) {
-        let text = "the cookie is accepted only from pages of the server's own address or of an origin in http_origins";
-        return Err(Box::new(Response::text(Status::Forbidden, text)));
+        let text =
+            "the cookie is accepted only from pages of the server's own address or of an origin in http_origins";
+        return refuse(Status::Forbidden, text);
     }
     Ok(Shown::Query(token.into()))
 }

@@ -13,25 +13,23 @@ pub mod id;
 pub mod info;
 pub mod message;
 mod subscriber;
-mod subscription;
 
 use percent_encoding::percent_decode_str;
 
 use self::id::Id;
 use self::info::Format;
 pub use self::subscriber::Subscriber;
-use self::subscription::{Subscription, Way};
+use self::subscriber::{By, State, Subscription};
 use crate::limits::{NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX};
 use crate::web::access::shown::Shown;
 use crate::web::access::topic;
 use crate::web::dialect::Publisher;
-use crate::web::dialect::asked::{Asked, Place, Publication, Wish};
+use crate::web::dialect::asked::{Asked, Place, Publication, Refused, Wish, bad, refuse};
 use crate::web::dialect::mercure::event;
 use crate::web::dialect::plain::{self, is_kind};
 use crate::web::form;
 use crate::web::handshake;
 use crate::web::head::{Head, Method};
-use crate::web::inquiry::Sent;
 use crate::web::keys::keys;
 use crate::web::policy::Channels;
 use crate::web::request::{Request, Site};
@@ -92,21 +90,12 @@ fn both(request: &Request<'_>, site: &Site<'_>) -> Answer {
     }
 }
 
-type Refused = Box<Response>;
 type Read = Result<(Wish, Vec<Option<u64>>), Refused>;
-
-fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
-    Err(Box::new(Response::text(status, text)))
-}
-
-fn bad<T>(text: &'static str) -> Result<T, Refused> {
-    refuse(Status::BadRequest, text)
-}
 
 /// Parses the channels of a request, and the request itself by `read`.
 fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head<'_>, &[u8], usize) -> Read) -> Answer {
     let head = request.head;
-    let asked = || -> Result<Asked, Refused> {
+    let asked = || {
         let channels = channels(&head.path[row.path.len()..], &site.policy.channels)?;
         // HEAD asks for no messages and does not wait.
         if head.method == Method::Head {
@@ -115,20 +104,13 @@ fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head
         if is_run(head) {
             return refuse(Status::Forbidden, "messages are data and cannot be loaded as scripts or styles");
         }
-        let Some(shown) = Shown::by(head) else {
-            let text = "a token must be sent once: in Authorization or in access_token";
-            let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
-            return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
-        };
+        let shown = Shown::by(head)?;
         let (wish, after) = read(head, request.body, channels.len())?;
         let place = |(channel, after): (_, Option<u64>)| Place { channel, after: after.into() };
         let channels = channels.into_iter().zip(after).map(place).collect();
-        Ok(Asked { channels, wish, occupancy: false, push: None, shown, sent: Sent::default(), fields: Vec::new() })
+        Ok(Asked::of(channels, wish, shown))
     };
-    match asked() {
-        Ok(asked) => Answer::Channels(Box::new(asked)),
-        Err(response) => Answer::Response(*response),
-    }
+    asked().into()
 }
 
 /// Whether a page would execute the response, for example as a script (Fetch Metadata 2.1).
@@ -177,15 +159,15 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
     let (way, wait_s) = match handshake::is_asked(head) && !asks {
         true => {
             let accept = handshake::accept(head).map_err(Box::new)?;
-            (Way::Socket(Box::new(accept), head.list("sec-websocket-protocol").any(|offered| offered == META)), 0)
+            (By::Socket(Box::new(accept), head.list("sec-websocket-protocol").any(|offered| offered == META)), 0)
         }
-        false if asks => (Way::Ask, 0),
-        false if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) => (Way::Events, 0),
+        false if asks => (By::Ask, 0),
+        false if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) => (By::Events, 0),
         false => {
             let wait = pairs().find(|(name, _)| name == "wait");
             let wait_s = wait.map_or(Ok(NOTIFY_WAIT_S_MAX), |(_, seconds)| seconds.parse::<u32>());
             let Ok(wait_s) = wait_s else { return bad("wait must be a number of seconds") };
-            (Way::Poll, wait_s.min(NOTIFY_WAIT_S_MAX))
+            (By::Poll, wait_s.min(NOTIFY_WAIT_S_MAX))
         }
     };
     let said = || {
@@ -214,7 +196,7 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
     });
     let since_s = id.as_ref().filter(|_| of_time).map_or(0, |id| id.time_s);
     let after = id.map_or(vec![0; channels], |id| id.tags.into_iter().map(Option::unwrap_or_default).collect());
-    let own = Subscriber::new(Subscription { way, since_s, from });
+    let own = State::of(Subscription { way, since_s, from });
     Ok((Wish::Subscribe(own.into(), wait_s), after.into_iter().map(Some).collect()))
 }
 

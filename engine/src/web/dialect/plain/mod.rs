@@ -14,18 +14,17 @@ use crate::limits::{
 };
 use crate::web::access::shown::Shown;
 use crate::web::access::topic::is_of_name;
-use crate::web::dialect::asked::{After, Asked, Place, Publication, Wish, lines};
+use crate::web::dialect::asked::{After, Asked, Place, Publication, Refused, Wish, bad, lines, refuse};
 use crate::web::dialect::{Outcome, Publisher};
 use crate::web::handshake;
 use crate::web::head::{Head, Method};
-use crate::web::inquiry::Sent;
 use crate::web::keys::keys;
 use crate::web::policy::Channels;
 use crate::web::prefix;
 use crate::web::push;
-use crate::web::request::{Request, Site};
+use crate::web::request::Request;
 use crate::web::response::Response;
-use crate::web::row::{Answer, Origins, Row};
+use crate::web::row::{Origins, Row};
 use crate::web::status::Status;
 
 /// The path of channels.
@@ -36,7 +35,9 @@ pub const ROWS: &[Row] = &[Row {
     body_bytes_max: NOTIFY_BATCH_BYTES_MAX,
     fields: "Content-Type, Authorization, Idempotency-Key, Item-Key, Item-Key-Member, Last-Event-ID",
     cookies: |policy| policy.channels.asks.takes_cookies(),
-    ..Row::of(PATH, &[Method::Get, Method::Post, Method::Put, Method::Delete], Origins::Policy, handle)
+    ..Row::of(PATH, &[Method::Get, Method::Post, Method::Put, Method::Delete], Origins::Policy, |request, site| {
+        read(request, &site.policy.channels).into()
+    })
 }];
 
 /// The response to a publication.
@@ -49,23 +50,6 @@ pub fn published(outcome: &Outcome<'_>) -> Response {
     let crowd = if outcome.tells { format!(",\"subscribers\":{}", outcome.info.subscribers) } else { String::new() };
     let (channel, repeated) = (outcome.channel, outcome.repeated);
     Response::json(format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{repeated}{crowd}}}\n").into_bytes())
-}
-
-fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
-    match read(request, &site.policy.channels) {
-        Ok(asked) => Answer::Channels(Box::new(asked)),
-        Err(response) => Answer::Response(*response),
-    }
-}
-
-type Refused = Box<Response>;
-
-fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
-    Err(Box::new(Response::text(status, text)))
-}
-
-fn bad<T>(text: &'static str) -> Result<T, Refused> {
-    refuse(Status::BadRequest, text)
 }
 
 fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
@@ -99,11 +83,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
             "occupancy of this channel is not reported; the server's option notify_occupancy lists where it is",
         );
     }
-    let Some(shown) = Shown::by(head) else {
-        let text = "a token must be sent once: in Authorization or in access_token";
-        let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
-        return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
-    };
+    let shown = Shown::by(head)?;
     let (wish, after) = match head.method {
         Method::Post if names.len() > 1 || prefixes > 0 => return bad("an item must be published at one channel"),
         Method::Post => (Wish::Publish(publication(request)?), vec![After::Now]),
@@ -125,7 +105,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
             None => return bad("push must be the id in the answer to the registration"),
         },
     };
-    Ok(Asked { channels, wish, occupancy, push, shown, sent: Sent::default(), fields: Vec::new() })
+    Ok(Asked { occupancy, push, ..Asked::of(channels, wish, shown) })
 }
 
 /// The operator's settings for push messages.
