@@ -3,18 +3,20 @@
 //! They are plain numbers with a type each, so that they cannot be mixed up. Nothing here knows
 //! what they refer to.
 
+mod border;
 mod domain;
 mod map;
 
 use std::fmt;
 use std::net::IpAddr;
 
+pub use border::{Border, Crosses};
 pub use domain::{ActorKind, DomainId, Domains, OUTSIDE_DOMAINS_MAX, Service};
 pub use map::PartitionMap;
 
 /// One connection of one shard: a slot of the driver's table and the slot's generation, which
 /// distinguishes it from earlier connections in the same slot when an event is late.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ConnId {
     /// Index in the driver's table of connections, dense from zero.
     pub slot: u32,
@@ -34,7 +36,7 @@ impl ConnId {
 }
 
 /// One shard, which is one thread; numbered from zero.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ShardId(pub u16);
 
 impl ShardId {
@@ -51,7 +53,7 @@ impl fmt::Display for ShardId {
 }
 
 /// The remote end of a connection, as limits count it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Peer {
     /// Its IP address.
     pub address: IpAddr,
@@ -60,7 +62,7 @@ pub struct Peer {
 }
 
 /// One session (a bound resource, RFC 6120 7) at its user's home shard: a slot and its generation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SessionId {
     /// Index in the shard's table of sessions.
     pub slot: u32,
@@ -69,7 +71,7 @@ pub struct SessionId {
 }
 
 /// A page's registration for pushes, at any channel: part of the hash of its push service address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PushId(pub [u8; 16]);
 
 /// A position in the one sequence of commits of a process. An output that carries a gate must not

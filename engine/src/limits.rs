@@ -1028,3 +1028,36 @@ const _: () = assert!(
         && NOTIFY_ITEMS_MAX <= NODE_ITEMS_MAX
 );
 const _: () = assert!(NOTIFY_NAME_BYTES_MAX <= NODE_NAME_BYTES_MAX && NOTIFY_KEY_BYTES_MAX + 2 <= NODE_ID_BYTES_MAX);
+
+// What crosses between processes.
+
+/// Bytes of one batch of letters, connection or half of a session as it is written for another
+/// process.
+pub const CROSSING_BYTES_MAX: usize = 64 << 20;
+
+/// Letters of one batch that another process has written. A letter has at least 3 bytes there and 80
+/// in memory.
+pub const CROSSING_LETTERS_MAX: usize = 1 << 20;
+
+/// Parcels on a link that the peer has not confirmed; with more, the link is renewed.
+pub const LINK_PARCELS_MAX: usize = 65_536;
+
+/// Bytes of these; with more, the link is renewed.
+pub const LINK_BYTES_MAX: usize = 256 << 20;
+
+/// Parcels that a link transmits beyond the first that is not confirmed. The receiver keeps as many
+/// that arrive out of order.
+pub const LINK_WINDOW: usize = 64;
+
+/// Milliseconds after which an unconfirmed parcel is transmitted again. The time doubles with each
+/// attempt, up to [`LINK_RETRY_MS_MAX`].
+pub const LINK_RETRY_MS: u64 = 50;
+
+/// Longest time between two attempts, milliseconds.
+pub const LINK_RETRY_MS_MAX: u64 = 800;
+
+/// Milliseconds after which the oldest unconfirmed parcel is given up and the link is renewed.
+pub const LINK_PATIENCE_MS: u64 = 10_000;
+
+const _: () = assert!(LINK_WINDOW < LINK_PARCELS_MAX && CROSSING_BYTES_MAX < LINK_BYTES_MAX);
+const _: () = assert!(LINK_RETRY_MS_MAX * 10 < LINK_PATIENCE_MS);

@@ -98,8 +98,6 @@ pub struct Shard {
     full: String,
     /// Stream features, as far as they are the same for all connections.
     features: features::Features,
-    /// The number of the last batch read from each shard.
-    letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
     /// The receiver whose rows are the current input, until endings are carried out.
     came: Option<dispatch::Came>,
@@ -123,7 +121,6 @@ impl Shard {
         let users_key = SecretKey::new(&seed).tag(&[b"users"]);
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
-        let letters_read = vec![0; usize::from(settings.shards())];
         let turn = Kernel::new(id, settings, counters, seed);
         let features = features::Features::of(&turn.settings, &turn.facts);
         Shard {
@@ -138,7 +135,6 @@ impl Shard {
             scanner: Scanner::new(),
             full: String::new(),
             features,
-            letters_read,
             sweeper: sweep::Sweeper::default(),
             came: None,
             stops: false,
@@ -286,15 +282,10 @@ impl Shard {
         c.stanzas_out.set(c.messages_out.get() + c.presences_out.get() + c.iqs_out.get());
     }
 
-    /// Reads each batch of letters once. A repeated batch could create a removed account again, or
-    /// return a charge twice. Batches of one shard arrive in order, so a batch that is not newer
-    /// than the last was already read.
+    /// Reads a batch of letters. Each batch arrives once and in order: a repeated one could create a
+    /// removed account again, or return a charge twice. Within a process a ring sees to that, and
+    /// between processes the link ([`crate::link`]).
     fn read_letters(&mut self, batch: &Letters) {
-        let last = &mut self.letters_read[batch.from.index()];
-        if batch.number <= *last {
-            return;
-        }
-        *last = batch.number;
         for letter in batch.letters() {
             self.read_letter(batch, letter);
         }

@@ -162,6 +162,21 @@ pub fn bits(names: &[&str]) -> u32 {
     TABLE.iter().enumerate().fold(0, |bits, (place, extension)| bits | u32::from(named(extension)) << place)
 }
 
+/// The name of the extension in a place of the table; empty for the place behind the last one. In
+/// another process the same extension may be in another place.
+pub fn name_at(place: usize) -> &'static str {
+    TABLE.get(place).map_or("", |extension| extension.name)
+}
+
+/// The place of the extension with this name, and the place behind the last one for the empty name;
+/// `None` if this build does not have it.
+pub fn place_of(name: &str) -> Option<usize> {
+    if name.is_empty() {
+        return Some(TABLE.len());
+    }
+    TABLE.iter().position(|extension| extension.name == name)
+}
+
 /// The places in the table whose bits are set.
 pub fn places(bits: u32) -> impl Iterator<Item = usize> {
     (0..ROWS.len()).filter(move |place| bits & 1 << place != 0)

@@ -5,7 +5,7 @@ use super::datetime::{self, Precision};
 use super::xml;
 
 /// How long a message is stored, apart from immediate delivery to sessions.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Keep {
     /// Not stored: if no session takes it, it is dropped or returned by RFC 6121 8.5.
     Nothing,

@@ -81,7 +81,7 @@ impl State {
 }
 
 /// The four presence types that manage subscriptions (RFC 6121 4.7.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     /// Asks for the addressee's presence.
     Subscribe = 0,

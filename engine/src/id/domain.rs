@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 /// The index of a domain among those that are served. It is valid in this process only; the store
 /// holds the name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct DomainId(u16);
 
 /// The kind of a domain's actors.

@@ -6,7 +6,7 @@ use crate::session::moved::Handover;
 use crate::web::bosh::read::Wrapper;
 
 /// Letters between shards about BOSH sessions (XEP-0124).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum BoshLetter {
     /// A request for a BOSH session (XEP-0124) that began at the receiver, or has moved there.
     Asked(Box<BoshAsked>),
@@ -34,7 +34,7 @@ pub enum BoshLetter {
 }
 
 /// A request for a session of BOSH.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct BoshAsked {
     /// The session.
     pub key: [u8; 16],

@@ -7,7 +7,7 @@ use crate::letters::{ConnRef, Name, Span};
 use crate::wire::limit::Refusal;
 
 /// Letters between shards about channels.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum ChannelLetter {
     /// A client publishes over HTTP to a channel of this home. [`ChannelLetter::Answer`] has the
     /// result.

@@ -11,8 +11,12 @@ use crate::store::report::Report;
 use crate::store::token::{TokenAnswer, TokenShown};
 use crate::wire::limit::Held;
 
+/// Maximum number of leaves for one account: an invitation's, and that of the account's domain. Two
+/// more are accepted.
+const LEAVES_MAX: usize = 4;
+
 /// Questions about accounts, and their answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum LoginLetter {
     /// A question about an account or an address, from the shard that has the connection.
     Ask {
@@ -59,7 +63,7 @@ pub enum LoginLetter {
 }
 
 /// Keys of hash functions that an account lacked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Gained {
     /// The account and password of the keys; see [`Credentials::identity`].
     pub identity: (Incarnation, u64),
@@ -68,7 +72,7 @@ pub struct Gained {
 }
 
 /// A question to an account's home, or to the shard that counts an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Question {
     /// Whether a login from this address may proceed, given its failures. The question goes on to
     /// the account's home as [`Question::Credentials`], which answers the connection: with
@@ -150,7 +154,7 @@ pub enum Question {
 }
 
 /// See [`Question::File`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Filing {
     /// Bare JID of the user.
     pub by: Box<str>,
@@ -161,7 +165,7 @@ pub struct Filing {
 }
 
 /// See [`Question::Redeem`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Redeem {
     /// The invitation.
     pub id: InvitationId,
@@ -174,7 +178,7 @@ pub struct Redeem {
 }
 
 /// See [`Question::Apply`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Apply {
     /// The account to create.
     pub account: Box<str>,
@@ -187,7 +191,8 @@ pub struct Apply {
 }
 
 /// Leave to create an account, as recorded by the actor that decides about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(into = "Vec<OneLeave>", try_from = "Vec<OneLeave>")]
 pub struct Leave {
     /// The actor that gave it.
     pub by: Box<str>,
@@ -205,8 +210,47 @@ pub struct Leave {
     pub then: Option<Box<Leave>>,
 }
 
+/// A leave without the earlier one. A leave is written as a list, so that reading one does not
+/// recurse.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct OneLeave {
+    by: Box<str>,
+    id: Option<InvitationId>,
+    incarnation: Incarnation,
+    inviter: Box<str>,
+    gives_name: bool,
+}
+
+impl From<Leave> for Vec<OneLeave> {
+    fn from(leave: Leave) -> Vec<OneLeave> {
+        let (mut all, mut next) = (Vec::new(), Some(Box::new(leave)));
+        while let Some(leave) = next {
+            let Leave { by, id, incarnation, inviter, gives_name, then } = *leave;
+            all.push(OneLeave { by, id, incarnation, inviter, gives_name });
+            next = then;
+        }
+        all
+    }
+}
+
+impl TryFrom<Vec<OneLeave>> for Leave {
+    type Error = &'static str;
+
+    fn try_from(all: Vec<OneLeave>) -> Result<Leave, Self::Error> {
+        if all.len() > LEAVES_MAX {
+            return Err("more leaves to create one account than it can need");
+        }
+        let mut first = None;
+        for OneLeave { by, id, incarnation, inviter, gives_name } in all.into_iter().rev() {
+            let then = first.map(Box::new);
+            first = Some(Leave { by, id, incarnation, inviter, gives_name, then });
+        }
+        first.ok_or("a leave to create an account that nobody gave")
+    }
+}
+
 /// See [`Question::Settle`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Settle {
     /// The leave.
     pub leave: Leave,
@@ -219,7 +263,7 @@ pub struct Settle {
 }
 
 /// What a login presents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Shows {
     /// A proof, which the connection's shard checks.
     Proof,
@@ -230,7 +274,7 @@ pub enum Shows {
 }
 
 /// The answer to a [`Question`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Answer {
     /// The address may proceed.
     May,

@@ -10,6 +10,7 @@ mod channel;
 mod login;
 mod node;
 mod user;
+mod written;
 
 use crate::extension::offline::Keep;
 use crate::id::{ConnId, DomainId, Gate, SessionId, ShardId};
@@ -21,7 +22,7 @@ pub use node::NodeLetter;
 pub use user::{PresenceNews, UserLetter};
 
 /// A piece of a batch's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Span {
     start: u32,
     len: u32,
@@ -32,6 +33,11 @@ impl Span {
         self.start as usize..(self.start + self.len) as usize
     }
 
+    /// The range, if it is one: a span that was read from another process may not be.
+    fn checked(self) -> Option<std::ops::Range<usize>> {
+        Some(self.start as usize..self.start.checked_add(self.len)? as usize)
+    }
+
     /// The text that was appended since `start`.
     fn since(start: usize, end: usize) -> Span {
         let end = u32::try_from(end).expect("a turn's letters stay below 4 GiB");
@@ -40,12 +46,12 @@ impl Span {
 }
 
 /// A piece of a batch's addresses, stored as characters so that they need not be validated again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Name(Span);
 
 /// The session that waits for the confirmation of a stanza. It remains responsible for the stanza
 /// until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Origin {
     /// The sender's home shard.
     pub shard: ShardId,
@@ -67,7 +73,7 @@ pub const TELLS_GONE: u64 = 1 << 63;
 pub const AGAIN: u64 = 1 << 63;
 
 /// The three stanza kinds (RFC 6120 8.2) with the types that routing needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     /// A message, and whether an absent receiver gets it later (XEP-0160 3, XEP-0334).
     Message {
@@ -88,7 +94,7 @@ pub enum Kind {
 }
 
 /// `type` of a message (RFC 6121 5.2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MessageClass {
     /// `normal`, absent, or unknown.
     Normal,
@@ -116,7 +122,7 @@ impl MessageClass {
 }
 
 /// One message from a shard to another.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Letter {
     /// A stanza for a user of this home, or for one of the user's sessions.
     Stanza {
@@ -154,7 +160,7 @@ pub enum Letter {
 }
 
 /// The fate of a stanza, for the home of its sender.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Delivery {
     /// The stanza `seq` of that session is safe.
     Confirm {
@@ -186,7 +192,7 @@ pub enum Delivery {
 }
 
 /// A connection of some shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ConnRef {
     /// The shard.
     pub shard: ShardId,
@@ -211,9 +217,6 @@ pub struct Letters {
     /// What the sender's state of this turn depends on. No consequence of the batch leaves the
     /// process before that is durable.
     pub after: Gate,
-    /// Its position in the sequence from this sender to this receiver, from 1. A repeated batch is
-    /// not read again.
-    pub number: u64,
     text: Vec<u8>,
     names: String,
     letters: Vec<Letter>,
@@ -242,16 +245,15 @@ impl Letters {
         Letters { from, ..Letters::default() }
     }
 
-    /// Takes the letters out under the next number. The remaining batch expects as many again.
+    /// Takes the letters out. The remaining batch expects as many again.
     pub fn take(&mut self) -> Letters {
-        self.number += 1;
         let likely = |len: usize, expected: usize, max: usize| len.max(expected - expected.div_ceil(8)).min(max);
         let expects = Expects {
             text: likely(self.text.len(), self.expects.text, EXPECTS_MAX.text),
             names: likely(self.names.len(), self.expects.names, EXPECTS_MAX.names),
             letters: likely(self.letters.len(), self.expects.letters, EXPECTS_MAX.letters),
         };
-        std::mem::replace(self, Letters { expects, number: self.number, ..Letters::new(self.from) })
+        std::mem::replace(self, Letters { expects, ..Letters::new(self.from) })
     }
 
     /// Creates an empty batch with room for the letters of an ordinary turn.

@@ -4,7 +4,7 @@ use crate::extension::push::answer::Outcome;
 use crate::letters::{Name, Span};
 
 /// Letters between nodes of services and users of other homes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum NodeLetter {
     /// A service has answered a publication of this home (XEP-0357 7).
     ServiceAnswered {

@@ -5,7 +5,7 @@ use crate::id::SessionId;
 use crate::letters::{Name, Span};
 
 /// The kind of a presence letter between two users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PresenceNews {
     /// The sender's resource is available. With `probe`, the receiver's presence is requested in
     /// return (RFC 6121 4.2.2, 4.3).
@@ -46,7 +46,7 @@ pub enum PresenceNews {
 }
 
 /// Letters for users of a home, or for their sessions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum UserLetter {
     /// Presence between two users.
     Presence {

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::id::{ConnId, ShardId};
+use crate::id::{Border, ConnId, Crosses, ShardId};
 use crate::limits::{
     BOSH_HOLD_MAX, BOSH_INACTIVITY_POLLING_S, BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S,
     BOSH_QUEUE_BYTES_MAX, BOSH_REPEATS_MAX, BOSH_REPORT_MS, BOSH_WAIT_S_MAX, LANG_BYTES_MAX,
@@ -17,7 +17,7 @@ use crate::wire::StreamScope;
 use crate::wire::stream::Version;
 
 /// The destination of an answer: a connection of some shard, and a request on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Place {
     /// The shard.
     pub shard: ShardId,
@@ -28,7 +28,7 @@ pub struct Place {
 }
 
 /// An answer on its way to its request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reply {
     /// The `<body/>` element.
     pub body: Vec<u8>,
@@ -60,7 +60,7 @@ pub enum Did {
 }
 
 /// Input for the stream, in the order of the requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Item {
     /// Elements, and the declarations that they inherit.
     Content {
@@ -84,7 +84,7 @@ impl Item {
 }
 
 /// The equivalent of a stream header.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Restart {
     /// The domain.
     pub to: Option<Box<str>>,
@@ -97,7 +97,7 @@ pub struct Restart {
 }
 
 /// A request that waits for its answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Waiting {
     rid: u64,
     /// `None` if its connection has closed.
@@ -108,14 +108,14 @@ struct Waiting {
 }
 
 /// A request that arrived out of order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Early {
     wrapper: Box<Wrapper>,
     place: Place,
 }
 
 /// An answer that the client may not have received.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Kept {
     rid: u64,
     key: Option<Key>,
@@ -127,14 +127,14 @@ struct Kept {
 }
 
 /// What a client is told when the session begins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Beginning {
     from: Box<str>,
     ver: Option<crate::web::bosh::read::Ver>,
 }
 
 /// The session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Bosh {
     /// The session's id.
     pub sid: Sid,
@@ -182,6 +182,15 @@ pub struct Bosh {
     repeats: u8,
     /// Whether the waiting requests are to be answered at once.
     hurries: bool,
+}
+
+impl Crosses for Bosh {
+    fn cross(&mut self, border: Border) {
+        border.past_ms(&mut self.came_ms);
+        border.past_ms(&mut self.quiet_ms);
+        self.waiting.iter_mut().for_each(|waiting| border.past_ms(&mut waiting.since_ms));
+        self.kept.iter_mut().for_each(|kept| border.past_ms(&mut kept.sent_ms));
+    }
 }
 
 impl Bosh {

@@ -2,7 +2,7 @@
 //! TLS handshake.
 
 /// What a listener offers to its connections and requires of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ListenerKind {
     /// TLS from the first byte (XEP-0368); otherwise STARTTLS is offered.
     pub direct_tls: bool,
@@ -16,7 +16,7 @@ pub struct ListenerKind {
 }
 
 /// Facts of a finished TLS handshake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TlsFacts {
     /// Keying material for `tls-exporter` (RFC 9266), if it may be used.
     pub exporter: Option<[u8; 32]>,
@@ -28,7 +28,7 @@ pub struct TlsFacts {
 }
 
 /// The identities in a client's certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClientCertificate {
     /// Its XMPP addresses (RFC 6120 13.7.1.4), verbatim.
     pub addresses: Box<[Box<str>]>,

@@ -17,7 +17,7 @@ use crate::{extension, ns};
 
 /// Requests inlined into an authentication. Bounded: `<authenticate/>` is bounded, and only texts
 /// with a limit here are retained.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Inline {
     /// The client's installation.
     pub agent: Option<Agent>,
@@ -45,11 +45,45 @@ pub struct Inline {
     /// Elements of `<bound/>`: account information that the client gets with its session.
     pub bound: Vec<u8>,
     /// The first place in the table of extensions that is still to contribute to `bound`.
+    #[serde(with = "place")]
     pub told: usize,
 }
 
+/// A place in the table of extensions, written as the name of the extension there.
+mod place {
+    use crate::extension;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(place: &usize, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(extension::name_at(*place))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+        let name = <&str>::deserialize(from)?;
+        extension::place_of(name).ok_or_else(|| D::Error::custom("an extension that this build does not have"))
+    }
+}
+
+/// Elements for extensions. Those for extensions that this build does not have are left out, as if
+/// the client had not asked (XEP-0386 2.2).
+mod features {
+    use crate::extension;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(features: &[(u8, Box<str>)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(features.iter().map(|(place, name)| (extension::name_at(usize::from(*place)), &**name)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(u8, Box<str>)>, D::Error> {
+        let named = Vec::<(&str, &str)>::deserialize(from)?;
+        let placed = named.into_iter().filter_map(|(of, name)| Some((extension::place_of(of)? as u8, name.into())));
+        Ok(placed.collect())
+    }
+}
+
 /// A task that adds keys to an account (XEP-0480 3).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Upgrade {
     /// The hash function.
     pub kind: HashKind,
@@ -63,7 +97,7 @@ pub struct Upgrade {
 }
 
 /// `<resume/>` (XEP-0198 5).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Resume {
     /// The id of the session; empty if it is invalid.
     pub previd: Box<str>,
@@ -72,18 +106,19 @@ pub struct Resume {
 }
 
 /// `<bind/>` (XEP-0386 2.2).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Bind {
     /// The client's name for itself: the beginning of its resource.
     pub tag: Option<Box<str>>,
     /// Stream management.
     pub enable: Option<Enable>,
     /// Elements for extensions, by their place in the table, each once.
+    #[serde(with = "features")]
     pub features: Vec<(u8, Box<str>)>,
 }
 
 /// `<enable/>` (XEP-0198 3).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Enable {
     /// Whether the session is to be resumable.
     pub resume: bool,

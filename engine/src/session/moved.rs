@@ -7,12 +7,12 @@ use super::bosh::Bosh;
 use super::facts::{ListenerKind, TlsFacts};
 use super::inline::Inline;
 use super::sasl::Authenticated;
-use crate::id::{DomainId, ShardId};
+use crate::id::{Border, Crosses, DomainId, ShardId};
 use crate::web::Transport;
 use crate::wire::StreamScope;
 
 /// Why a connection moves, and therefore to which home.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Errand {
     /// Its peer has proven an identity: authenticated, without a session yet.
     Login(Authenticated),
@@ -22,7 +22,7 @@ pub enum Errand {
 
 /// An HTTP connection that moves to the home of its channel. Its request is in the leftover bytes
 /// again, and is read there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Follower {
     /// The channel's node.
     pub node: Box<str>,
@@ -37,7 +37,7 @@ pub struct Follower {
 }
 
 /// State of a connection in transit between two shards.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Moved {
     /// The reason for the move.
     pub errand: Errand,
@@ -77,7 +77,7 @@ impl Moved {
 }
 
 /// A stream that continues at another shard.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct MovedStream {
     /// Declarations of its header.
     pub scope: StreamScope,
@@ -90,7 +90,7 @@ pub struct MovedStream {
 }
 
 /// What accompanies a BOSH session that moves; it has no socket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Handover {
     /// The stream.
     pub moved: Moved,
@@ -98,4 +98,17 @@ pub struct Handover {
     pub bosh: Bosh,
     /// Output of the stream that no request has taken.
     pub pending: Vec<u8>,
+}
+
+impl Crosses for Moved {
+    fn cross(&mut self, border: Border) {
+        border.past_s(&mut self.accepted_s);
+    }
+}
+
+impl Crosses for Handover {
+    fn cross(&mut self, border: Border) {
+        self.moved.cross(border);
+        self.bosh.cross(border);
+    }
 }

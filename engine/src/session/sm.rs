@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 
-use crate::id::mark;
+use crate::id::{Border, Crosses, mark};
 use crate::store::sessions::{Key, Step};
 
 pub use crate::store::sessions::TOKEN_BYTES;
 
 /// A stanza that was sent and not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Unacked {
     /// Its bytes as sent, without a delay stamp.
     pub xml: Box<[u8]>,
@@ -44,7 +44,7 @@ pub struct HandledTooHigh {
 }
 
 /// Stream management of one session. While idle it has two empty queues.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Managed {
     /// Random part of the `previd`.
     pub token: [u8; TOKEN_BYTES],
@@ -91,6 +91,7 @@ pub struct Managed {
     /// `outbound_bytes_max`, nothing more of others is sent. Beyond twice that, a session that
     /// keeps sending requests ends.
     unacked: VecDeque<Unacked>,
+    #[serde(skip)]
     unacked_bytes: usize,
     asked: bool,
 }
@@ -105,7 +106,7 @@ const DONE: u8 = 1;
 const LOGGED: u8 = 2;
 
 /// What must be written of a session, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Rows {
     /// Nothing.
     #[default]
@@ -120,6 +121,15 @@ pub enum Rows {
 
 /// Numbers of stanzas, and of the entries that they already have; in order.
 pub type Had = VecDeque<(u32, u64)>;
+
+/// It has no monotonic time. The connection that waits for it is the sender's, and crosses with it.
+impl Crosses for Managed {
+    fn cross(&mut self, border: Border) {
+        if matches!(border, Border::Arrives(_)) {
+            self.unacked_bytes = self.unacked.iter().map(|unacked| unacked.xml.len()).sum();
+        }
+    }
+}
 
 impl Managed {
     /// A session that has been waiting since before this process began. Its tag follows from its

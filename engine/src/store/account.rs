@@ -49,7 +49,7 @@ const FLAGS_AT: usize = 1;
 
 /// Whether an account may be used. A login to an account that is out of use fails with
 /// `<account-disabled/>` (RFC 6120 6.5.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Standing {
     /// The account may be used.
     #[default]
@@ -96,7 +96,7 @@ impl Standing {
 ///
 /// It is a number without order, not a time: clocks step back, and two accounts can be created
 /// within one microsecond.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Incarnation(u64);
 
 impl Incarnation {
@@ -149,6 +149,21 @@ pub struct Credentials {
     created_us: u64,
     incarnation: Incarnation,
     standing: Standing,
+}
+
+/// They are written as the account's record, which has versions of its own.
+impl serde::Serialize for Credentials {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut record = Vec::new();
+        self.encode(&mut record);
+        to.serialize_bytes(&record)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Credentials {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Credentials, D::Error> {
+        Credentials::decode(<&[u8]>::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
 }
 
 /// Why a record could not be read. Never the peer's fault: the store, or a newer version of this

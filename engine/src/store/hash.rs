@@ -7,7 +7,7 @@ use sha2::{Sha256, Sha512};
 use std::fmt;
 
 /// A hash function of the SCRAM family.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
 pub enum HashKind {
     /// SHA-1 (RFC 5802): 20 bytes.
     Sha1,
@@ -54,6 +54,25 @@ impl Tag {
             *byte ^= with;
         }
         Tag { bytes, len: self.len }
+    }
+}
+
+impl serde::Serialize for Tag {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(self.as_bytes())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Tag {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Tag, D::Error> {
+        let bytes = <&[u8]>::deserialize(from)?;
+        let of_a_kind =
+            [HashKind::Sha1, HashKind::Sha256, HashKind::Sha512].iter().any(|kind| kind.len() == bytes.len());
+        if of_a_kind {
+            Ok(Tag::new(bytes))
+        } else {
+            Err(serde::de::Error::invalid_length(bytes.len(), &"20, 32 or 64 bytes"))
+        }
     }
 }
 
@@ -126,8 +145,23 @@ impl HashKind {
 }
 
 /// A set of hash functions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Hashes(u8);
+
+impl From<Hashes> for u8 {
+    fn from(hashes: Hashes) -> u8 {
+        hashes.bits()
+    }
+}
+
+impl TryFrom<u8> for Hashes {
+    type Error = &'static str;
+
+    fn try_from(bits: u8) -> Result<Hashes, Self::Error> {
+        Hashes::of_bits(bits).ok_or("a hash function that this build does not know")
+    }
+}
 
 impl Hashes {
     /// The set of all hash functions.

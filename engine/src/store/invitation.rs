@@ -27,7 +27,7 @@ const FORMAT: u8 = 1;
 pub const ID_BYTES: usize = 16;
 
 /// Identifies an invitation of an actor: a digest of its token.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub struct InvitationId(pub [u8; ID_BYTES]);
 
 impl InvitationId {
@@ -226,7 +226,7 @@ impl Invitation {
 }
 
 /// A token that was presented, and lets its connection register (XEP-0445 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Invited {
     /// The actor that the invitation is stored with: a bare JID or a domain.
     pub actor: Box<str>,

@@ -8,7 +8,7 @@ use super::password::{self, PasswordError};
 use crate::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX};
 
 /// The keys of one hash function (RFC 5802 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ScramKeys {
     /// `H(ClientKey)`: checks the client's proof.
     pub stored: Tag,
@@ -28,7 +28,7 @@ impl ScramKeys {
 }
 
 /// The keys of one hash function, and the parameters that derive them from the password.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct KeySet {
     kind: HashKind,
     iterations: u32,

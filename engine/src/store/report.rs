@@ -56,7 +56,7 @@ impl ReportKey {
 }
 
 /// A user's report to the operator (XEP-0377 3). All of it is as the client wrote it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// The reported JID, normalised.
     pub jid: Box<str>,

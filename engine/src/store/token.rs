@@ -22,7 +22,7 @@ pub const TOKEN_NONCE_BYTES: usize = 16;
 pub type Agent = [u8; 16];
 
 /// What a token is bound to besides its account and its client (XEP-0484 3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum TokenKind {
     /// The TLS channel (`tls-exporter`).
@@ -38,7 +38,7 @@ impl TokenKind {
 }
 
 /// A token as a client presents it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct TokenShown {
     /// What the mechanism binds it to.
     pub kind: TokenKind,
@@ -55,7 +55,7 @@ pub struct TokenShown {
 }
 
 /// The response of the account's home to a [`TokenShown`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum TokenAnswer {
     /// The token is valid.
     Fits {

@@ -58,7 +58,7 @@ mod head_tests;
 mod table_tests;
 
 /// How the bytes of a connection are read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum Transport {
     /// An XML stream (RFC 6120 4).

@@ -20,7 +20,7 @@ pub const NS_SM: &str = "urn:xmpp:sm:3";
 macro_rules! conditions {
     ($(#[$doc:meta])* $set:ident: $($(#[$row:meta])* $case:ident = $name:literal,)*) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $set { $($(#[$row])* $case,)* }
 
         impl $set {
@@ -179,7 +179,7 @@ conditions! {
 }
 
 /// What the sender of a failed stanza can do about it (RFC 6120 8.3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
 pub enum ErrorType {
     /// Retry after providing credentials.
     Auth,
@@ -230,7 +230,7 @@ impl StanzaCondition {
 }
 
 /// The content of an extension's own condition, besides its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Detail {
     /// No content.
     #[default]

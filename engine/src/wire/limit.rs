@@ -11,7 +11,7 @@ use super::error::{Detail, ErrorType, StanzaCondition};
 macro_rules! limits {
     ($($(#[$doc:meta])* $case:ident = $name:literal, $condition:ident, $text:literal, $again:literal;)*) => {
         /// A limit.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
         pub enum Limit { $($(#[$doc])* $case,)* }
 
         impl Limit {
@@ -179,7 +179,7 @@ impl fmt::Display for Limit {
 }
 
 /// A refusal because of a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Held {
     /// The limit that was reached.
     pub limit: Limit,
@@ -195,13 +195,15 @@ impl Held {
 }
 
 /// Why a stanza is refused: the condition, and the limit if there was one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Refusal {
     /// The condition sent to the peer (RFC 6120 8.3.3).
     pub condition: StanzaCondition,
     /// The limit that was reached, if any.
     pub held: Option<Held>,
-    /// An extension's own condition (RFC 6120 8.3.4).
+    /// An extension's own condition (RFC 6120 8.3.4). One that another process has written and this
+    /// build does not know is left out: the defined condition is sufficient.
+    #[serde(with = "app")]
     pub app: Option<AppError>,
 }
 
@@ -216,6 +218,60 @@ pub struct AppError {
     pub kind: ErrorType,
     /// The element's content.
     pub detail: Detail,
+}
+
+/// Conditions of extensions that may be read from another process: name and namespace.
+const APP_CONDITIONS: &[(&str, &[&str])] = &[
+    (
+        "http://jabber.org/protocol/pubsub#errors",
+        &[
+            "closed-node",
+            "invalid-jid",
+            "invalid-payload",
+            "item-forbidden",
+            "item-required",
+            "max-items-exceeded",
+            "nodeid-required",
+            "not-in-roster-group",
+            "not-subscribed",
+            "payload-required",
+            "payload-too-big",
+            "pending-subscription",
+            "precondition-not-met",
+            "unsupported feature='collections'",
+            "unsupported feature='persistent-items'",
+            "unsupported feature='publish-only-affiliation'",
+            "unsupported feature='publisher-affiliation'",
+            "unsupported feature='retrieve-affiliations'",
+            "unsupported feature='subscription-options'",
+            "unsupported-access-model",
+        ],
+    ),
+    (
+        "http://jabber.org/protocol/commands",
+        &["bad-action", "bad-payload", "bad-sessionid", "malformed-action", "session-expired"],
+    ),
+    ("urn:xmpp:blocking:errors", &["blocked"]),
+    ("urn:xmpp:http:upload:0", &["file-too-large", "retry"]),
+];
+
+/// The written form of an extension's own condition.
+mod app {
+    use super::{APP_CONDITIONS, AppError, Detail, ErrorType};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(app: &Option<AppError>, to: S) -> Result<S::Ok, S::Error> {
+        app.map(|app| (app.name, app.xmlns, app.kind, app.detail)).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AppError>, D::Error> {
+        let read = Option::<(&str, &str, ErrorType, Detail)>::deserialize(from)?;
+        Ok(read.and_then(|(name, xmlns, kind, detail)| {
+            let (xmlns, names) = APP_CONDITIONS.iter().find(|(known, _)| *known == xmlns)?;
+            let name = names.iter().find(|known| **known == name)?;
+            Some(AppError { name, xmlns, kind, detail })
+        }))
+    }
 }
 
 impl Refusal {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the
 /// usual header needs no heap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum StreamScope {
     /// Nothing is declared: before the header, and where each stanza is a document (RFC 7395
     /// 3.3.3).
@@ -20,7 +20,7 @@ pub enum StreamScope {
 
 /// The declarations of an unusual header. Bounded by the size limit of a header
 /// ([`MAX_HEADER_BYTES`](crate::limits::wire::MAX_HEADER_BYTES)).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Declared {
     default: Box<str>,
     prefixes: Box<[(Box<str>, Box<str>)]>,
@@ -32,7 +32,7 @@ const STREAM_PREFIX: (&str, &str) = ("stream", ns::STREAM);
 impl StreamScope {
     /// The scope of a header with this element name, default namespace (empty for none) and other
     /// declarations.
-    pub(super) fn declared_by(root: &str, default: &str, prefixes: Vec<(Box<str>, Box<str>)>) -> StreamScope {
+    pub(crate) fn declared_by(root: &str, default: &str, prefixes: Vec<(Box<str>, Box<str>)>) -> StreamScope {
         let usual = default == ns::CLIENT
             && root == "stream:stream"
             && matches!(&prefixes[..], [(prefix, name)] if (&**prefix, &**name) == STREAM_PREFIX);

@@ -47,7 +47,7 @@ impl HeaderFault {
 }
 
 /// The version of XMPP on a stream (RFC 6120 4.7.5). The two numbers are compared as numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Version {
     /// The number before the dot.
     pub major: u16,

@@ -29,8 +29,6 @@ struct Home {
     now: Now,
     reads: Vec<(u64, Vec<Query>)>,
     heard: String,
-    /// Number of batches of letters received.
-    batches: u64,
 }
 
 impl Home {
@@ -39,8 +37,7 @@ impl Home {
         let id = PartitionMap::spread(2).home("romeo@localhost");
         let shard = Shard::new(id, settings, Arc::new(Counters::default()), [0; 32]);
         let now = Now::new(1_000, 1_000_000);
-        let mut home =
-            Home { id, shard, disk: Disk::default(), now, reads: Vec::new(), heard: String::new(), batches: 0 };
+        let mut home = Home { id, shard, disk: Disk::default(), now, reads: Vec::new(), heard: String::new() };
         home.disk.put(Table::Accounts, "romeo@localhost", b"", b"");
         home.handle(Input::Arrived { conn: ROMEO, moved: moved("romeo@localhost") });
         for text in [HEADER, BIND, "<presence/>"] {
@@ -97,9 +94,7 @@ impl Home {
 
     fn come_from(&mut self, from: &str, all: impl IntoIterator<Item = (usize, u64)>) {
         let away = ShardId(1 - self.id.0);
-        self.batches += 1;
         let mut batch = Letters::new(away);
-        batch.number = self.batches;
         let to = "romeo@localhost";
         for (body, entry) in all {
             let session = SessionId { slot: 0, generation: 0 };

@@ -28,7 +28,6 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
     let mut effects = host.say(conn, "<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>");
     effects.extend(host.sent(conn));
     let mut batch = Letters::new(ShardId(1));
-    batch.number = 1;
     let presence = format!(
         "<presence><c xmlns='http://jabber.org/protocol/caps'/><status>{}</status></presence>",
         "s".repeat(270)

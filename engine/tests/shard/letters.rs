@@ -1,14 +1,16 @@
 //! Letters about accounts that are lost between shards or arrive twice: nobody gets a removed
 //! account through them, and a client without an answer can retry (XEP-0077 3.1, 3.2).
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use base64::Engine as _;
+use throng_engine::codec::{decode, encode};
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::letters::Letters;
+use throng_engine::link::{Link, Received, Terms};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::{Found, Query, Table};
@@ -38,7 +40,10 @@ struct World {
     /// Number of batches so far, and the fate of one of them.
     batches: usize,
     fate: Option<(usize, Fate)>,
-    late: Option<(ShardId, Letters)>,
+    /// A frame that arrives again: its receiver and its sender.
+    late: Option<(ShardId, ShardId, Vec<u8>)>,
+    /// An end for each shard and peer: links see to it that each batch is read once.
+    links: HashMap<(ShardId, ShardId), Link>,
     /// The one connection: its place, and its output since the last call.
     at: Option<(ShardId, ConnId)>,
     slots: u32,
@@ -54,7 +59,18 @@ impl World {
         let shard = |n| Shard::new(ShardId(n), settings.clone(), Arc::new(Counters::default()), [n as u8; 32]);
         let now = Now::new(1_000, 1_000_000);
         let (shards, disk) = ((0..SHARDS).map(shard).collect(), Disk::default());
-        World { shards, disk, now, batches: 0, fate, late: None, at: None, slots: 0, heard: String::new() }
+        World {
+            shards,
+            disk,
+            now,
+            batches: 0,
+            fate,
+            late: None,
+            links: HashMap::new(),
+            at: None,
+            slots: 0,
+            heard: String::new(),
+        }
     }
 
     fn connect(&mut self) {
@@ -146,16 +162,53 @@ impl World {
             Effect::Letters { to, batch } => {
                 let fate = self.fate.filter(|(at, _)| *at == self.batches).map(|(_, fate)| fate);
                 self.batches += 1;
-                match fate {
-                    Some(Fate::Lost) => return,
-                    Some(Fate::Twice) => letters.push_back((to, batch.clone())),
-                    Some(Fate::Late) => self.late = Some((to, batch.clone())),
-                    None => {}
+                if fate == Some(Fate::Lost) {
+                    return;
                 }
-                letters.push_back((to, batch));
+                let frame = self.frame(shard, to, batch);
+                match fate {
+                    Some(Fate::Twice) => letters.extend(self.arrive(shard, to, &frame)),
+                    Some(Fate::Late) => self.late = Some((shard, to, frame.clone())),
+                    _ => {}
+                }
+                letters.extend(self.arrive(shard, to, &frame));
             }
             _ => {}
         }
+    }
+
+    fn link(&mut self, own: ShardId, peer: ShardId) -> &mut Link {
+        self.links.entry((own, peer)).or_insert_with(|| Link::new(1, Terms(0)))
+    }
+
+    /// The frame in which a batch crosses.
+    fn frame(&mut self, from: ShardId, to: ShardId, batch: Letters) -> Vec<u8> {
+        let parcel = encode(batch, self.now).unwrap();
+        let bytes = parcel.len();
+        self.link(from, to).send(0, parcel);
+        loop {
+            while let Some(frame) = self.link(to, from).poll_frame(0) {
+                self.link(from, to).handle(&frame).unwrap();
+            }
+            let frame = self.link(from, to).poll_frame(0).expect("greetings, then the batch");
+            if frame.len() > bytes {
+                return frame;
+            }
+            self.link(to, from).handle(&frame).unwrap();
+        }
+    }
+
+    /// What is to be read when a frame arrives.
+    fn arrive(&mut self, from: ShardId, to: ShardId, frame: &[u8]) -> Vec<(ShardId, Letters)> {
+        self.link(to, from).handle(frame).unwrap();
+        let mut read = Vec::new();
+        while let Some(Received::Parcel(parcel)) = self.link(to, from).poll_received() {
+            read.push((to, decode(&parcel, self.now).unwrap()));
+        }
+        while let Some(frame) = self.link(to, from).poll_frame(0) {
+            self.link(from, to).handle(&frame).unwrap();
+        }
+        read
     }
 
     fn hear(&mut self, shard: ShardId, conn: ConnId, bytes: &[u8]) {
@@ -190,9 +243,8 @@ fn what_is_repeated_between_shards_makes_no_account_again() {
         for fate in [Fate::Twice, Fate::Late] {
             let mut world = World::new(Some((at, fate)));
             assert_eq!(world.life().matches("type='error'").count(), 0, "{fate:?} {at}");
-            if let Some((to, batch)) = world.late.take() {
-                world.handle(to, Input::Letters(&batch));
-                world.settle();
+            if let Some((from, to, frame)) = world.late.take() {
+                assert_eq!(world.arrive(from, to, &frame).len(), 0, "batch {at}: a repeat is read");
             }
             assert!(!world.has_account(), "batch {at} {fate:?}: the account is there again");
             let again = world.life();

@@ -282,7 +282,6 @@ fn what_is_charged_to_a_session_that_has_ended_is_owed_by_the_next_one() {
     let (conn, _) = host.bind(1, "juliet");
     host.turn(Input::Closed { conn });
     let mut batch = Letters::new(ShardId(1));
-    batch.number = 1;
     let session = SessionId { slot: 0, generation: 1 };
     for _ in 0..4 {
         let user = batch.name("juliet@localhost");

@@ -9,7 +9,7 @@ use crate::wire::Element;
 use crate::wire::error::NS_STANZAS;
 
 /// The outcome of a publication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Outcome {
     /// The service has accepted it.
     Took,

@@ -11,7 +11,7 @@ use base64::Engine as _;
 pub const NS_SASL_CB: &str = "urn:xmpp:sasl-cb:0";
 
 /// A SASL mechanism of this server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum Mechanism {
     /// SCRAM-SHA-512-PLUS (by analogy with RFC 7677), bound to the TLS channel.

@@ -85,11 +85,11 @@ impl Terms<'_> {
 /// Proof that a peer has presented the credentials of an account. Only a verifier of this module
 /// creates one. It accompanies the connection until a resource is bound, and is void once the
 /// account is gone.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Authenticated(Box<Proof>);
 
 /// The content of the proof, boxed: a connection in an earlier stage has room only for a pointer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 struct Proof {
     account: Box<str>,
     incarnation: Incarnation,

@@ -24,7 +24,7 @@ use crate::wire::error::SaslCondition;
 const HASH: HashKind = HashKind::Sha256;
 
 /// Attributes that accompany a token (XEP-0484 3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Fast {
     /// The client's counter of attempts with this token.
     pub count: Option<u32>,
@@ -102,7 +102,7 @@ impl TokenAttempt {
 }
 
 /// A new token for a client.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Made {
     /// Its text, in the alphabet of base64url.
     pub text: Box<str>,

@@ -32,7 +32,7 @@ pub const ROW: Row =
     Row { body_bytes_max: BOSH_BODY_BYTES_MAX, ..Row::of(PATH, &[Method::Post], Origins::Policy, |_, _| Answer::Bosh) };
 
 /// A session identifier (XEP-0124 7.2): the shard where the session began, and a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Sid {
     /// The shard where the session began. The session may have moved since.
     pub shard: ShardId,
@@ -70,7 +70,7 @@ pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// Why a session or request ends (XEP-0124 17.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Condition {
     /// The request is malformed.
     BadRequest,

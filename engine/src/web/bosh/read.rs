@@ -12,7 +12,7 @@ use crate::wire::{Element, Expect, Progress, Scanner, StreamScope};
 pub const RID_MAX: u64 = (1 << 53) - 1;
 
 /// A parsed request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Wrapper {
     /// The session that it belongs to; `None` in the request that creates a session.
     pub sid: Option<Named>,
@@ -47,7 +47,7 @@ pub struct Wrapper {
 }
 
 /// Parameters of the request that creates a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Begins {
     /// The version of BOSH.
     pub ver: Option<Ver>,
@@ -62,7 +62,7 @@ pub struct Begins {
 }
 
 /// The session that a request names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Named {
     /// An identifier in the form of this server's, which may be a session's.
     Sid(Sid),
@@ -71,11 +71,11 @@ pub enum Named {
 }
 
 /// A version of BOSH: two numbers, compared numerically (XEP-0124 7.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Ver(pub u16, pub u16);
 
 /// A key of a key sequence (XEP-0124 15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Key {
     /// The key itself, decoded.
     pub own: [u8; 20],
