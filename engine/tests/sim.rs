@@ -4,7 +4,7 @@
 //! runs any range on all cores.
 
 use throng_sim::workload;
-use throng_sim::world::Plant;
+use throng_sim::world::{Crossing, Plant};
 
 /// Number of seeds per run of the tests, in a build with assertions, which takes ten times as long;
 /// the program plays more (`tests/run`).
@@ -142,4 +142,28 @@ fn a_seed_runs_the_same_way_twice() {
     for seed in [3, 17, 99] {
         assert_eq!(steps(seed), steps(seed), "seed {seed}");
     }
+}
+
+#[test]
+fn letters_that_are_lost_and_repeated_between_processes_change_nothing() {
+    for seed in 0..SEEDS / 4 {
+        for crossing in [Crossing::Encoded, Crossing::Lossy] {
+            let mut run = workload::Run::new(seed, None);
+            run.set_crossing(crossing);
+            if let Err(failure) = run.run() {
+                panic!("seed {seed}, {crossing:?}, step {}: {}", failure.step, failure.what);
+            }
+        }
+    }
+}
+
+/// The checks see what the link is for: each of its faults shows within a few seeds.
+#[test]
+fn a_repeat_that_is_not_recognised_is_found_at_once() {
+    assert!(found(Plant::RepeatedLetters, "") < 10);
+}
+
+#[test]
+fn a_renewal_that_nobody_notices_is_found_at_once() {
+    assert!(found(Plant::UnnoticedRenewal, "") < 10);
 }

@@ -140,8 +140,10 @@ impl Ledger {
         if !inbox.seen.insert(n) && !sent.again {
             return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
         }
-        // Messages that are never stored overtake those that wait for a slow receiver.
-        if n >= ordered_from && sent.kept {
+        // Messages that are never stored overtake those that wait for a slow receiver. One that was
+        // refused, and whose predecessors were not safe when the process died, is sent again by its
+        // client, and may be accepted then.
+        if n >= ordered_from && sent.kept && !sent.refused {
             let latest = inbox.latest.entry((sent.session, sent.to.clone())).or_default();
             if *latest > n {
                 let to = &sent.to;

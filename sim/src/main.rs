@@ -1,12 +1,13 @@
 //! Runs ranges of seeds through the simulated world, on all cores.
 //!
 //! ```text
-//! cargo run --release -p throng-sim -- --seeds 0..2000 [--plant FAULT]
+//! cargo run --release -p throng-sim -- --seeds 0..2000 [--plant FAULT] [--letters direct|encoded|lossy]
 //! ```
 //!
 //! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if
 //! there was one. `--plant` injects a fault that the checks must find: it then exits with 1 if no
-//! seed failed.
+//! seed failed. `--letters` puts the same between the shards of all seeds, instead of what each seed
+//! has there: nothing, an encoding, or an encoding and a network that loses and repeats.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a program that tells how long it took has a clock; the engine has none")]
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use throng_sim::workload;
-use throng_sim::world::Plant;
+use throng_sim::world::{Crossing, Plant};
 
 /// A fifth of the time of a run is spent on short-lived allocations.
 #[global_allocator]
@@ -30,13 +31,15 @@ const BUILD: &str = if cfg!(debug_assertions) { "" } else { "--release " };
 struct Options {
     seeds: Range<u64>,
     plant: Option<(Plant, String)>,
+    letters: Option<(Crossing, String)>,
     threads: usize,
     keep_going: bool,
     trace: bool,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { seeds: 0..2000, plant: None, threads: 2, keep_going: false, trace: false };
+    let mut options =
+        Options { seeds: 0..2000, plant: None, letters: None, threads: 2, keep_going: false, trace: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} wants a value"));
@@ -54,6 +57,11 @@ fn options() -> Result<Options, String> {
                 let plant = Plant::named(&name).ok_or(format!("no such fault: {name}"))?;
                 options.plant = Some((plant, name));
             }
+            "--letters" => {
+                let name = value()?;
+                let crossing = Crossing::named(&name).ok_or("letters are direct, encoded or lossy")?;
+                options.letters = Some((crossing, name));
+            }
             "--threads" => options.threads = value()?.parse().map_err(|_| "threads is a number")?,
             "--trace" => options.trace = true,
             "--keep-going" => options.keep_going = true,
@@ -63,9 +71,12 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-fn play(seed: u64, plant: Option<Plant>, trace: bool) -> Result<workload::Summary, workload::Failure> {
-    let mut run = workload::Run::new(seed, plant);
-    run.trace = trace;
+fn play(seed: u64, options: &Options) -> Result<workload::Summary, workload::Failure> {
+    let mut run = workload::Run::new(seed, options.plant.as_ref().map(|(plant, _)| *plant));
+    run.trace = options.trace;
+    if let Some((crossing, _)) = &options.letters {
+        run.set_crossing(*crossing);
+    }
     run.run()
 }
 
@@ -77,11 +88,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let plant = options.plant.as_ref().map(|(plant, _)| *plant);
-    let suffix = options.plant.as_ref().map_or(String::new(), |(_, name)| format!(" --plant {name}"));
+    let mut suffix = options.plant.as_ref().map_or(String::new(), |(_, name)| format!(" --plant {name}"));
+    if let Some((_, name)) = &options.letters {
+        suffix.push_str(&format!(" --letters {name}"));
+    }
     let (next, done, failed) = (AtomicU64::new(options.seeds.start), AtomicU64::new(0), AtomicU64::new(0));
     let (steps, sent, delivered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let (crashes, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (letters, bytes, moves) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (lost, repeats, renewals) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let total = options.seeds.end.saturating_sub(options.seeds.start);
     #[allow(clippy::disallowed_methods, reason = "the progress of a program, not the time of a shard")]
     let start = Instant::now();
@@ -95,7 +110,7 @@ fn main() -> ExitCode {
                     if seed >= options.seeds.end || enough {
                         return;
                     }
-                    match catch_unwind(AssertUnwindSafe(|| play(seed, plant, options.trace))) {
+                    match catch_unwind(AssertUnwindSafe(|| play(seed, &options))) {
                         Ok(Ok(summary)) => {
                             for (sum, n) in [
                                 (&steps, summary.steps),
@@ -103,6 +118,12 @@ fn main() -> ExitCode {
                                 (&delivered, summary.delivered),
                                 (&crashes, summary.crashes),
                                 (&resumed, summary.resumed),
+                                (&letters, summary.crossed.letters),
+                                (&bytes, summary.crossed.bytes),
+                                (&moves, summary.crossed.connections),
+                                (&lost, summary.crossed.lost),
+                                (&repeats, summary.crossed.repeats),
+                                (&renewals, summary.crossed.renewals),
                             ] {
                                 sum.fetch_add(n, Ordering::Relaxed);
                             }
@@ -139,5 +160,14 @@ fn main() -> ExitCode {
         crashes.into_inner(),
         resumed.into_inner(),
     );
-    ExitCode::from(u8::from((failed > 0) != plant.is_some()))
+    println!(
+        "{} letters and {} connections encoded, {} bytes; {} frames lost, {} repeats recognised, {} renewals",
+        letters.into_inner(),
+        moves.into_inner(),
+        bytes.into_inner(),
+        lost.into_inner(),
+        repeats.into_inner(),
+        renewals.into_inner(),
+    );
+    ExitCode::from(u8::from((failed > 0) != options.plant.is_some()))
 }

@@ -8,7 +8,7 @@ use throng_engine::settings::Settings;
 
 use crate::net::SocketId;
 use crate::script::{Heard, OTHER_DOMAIN, Patience, Player, Script};
-use crate::world::{Occurrence, PASSWORD, Pace, World};
+use crate::world::{Crossing, Network, Occurrence, PASSWORD, Pace, World};
 
 /// Longest simulated wait for expected input, microseconds.
 const LONG_US: u64 = 5_000_000;
@@ -141,11 +141,27 @@ impl Player for Acted<'_> {
 /// # Errors
 /// The line at which the result differed, and the difference.
 pub fn play(text: &str, seed: u64, shards: u16, pace: Pace, settle: impl FnOnce(&mut Settings)) -> Result<(), String> {
+    play_across(text, seed, shards, pace, Crossing::Direct, settle)
+}
+
+/// The same with this between the shards.
+///
+/// # Errors
+/// The line at which the result differed, and the difference.
+pub fn play_across(
+    text: &str,
+    seed: u64,
+    shards: u16,
+    pace: Pace,
+    crossing: Crossing,
+    settle: impl FnOnce(&mut Settings),
+) -> Result<(), String> {
     let script = Script::parse(text)?;
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
     settings.serve(OTHER_DOMAIN);
     settings.serve_service("pubsub.localhost", Service::PubSub);
     settle(&mut settings);
     let mut stage = Stage::new(seed, settings, pace, &script);
+    stage.world.set_crossing(crossing, Network { lost: 100, twice: 100 });
     script.play(&mut stage, "localhost", PASSWORD)
 }

@@ -20,7 +20,7 @@ use crate::checks::Ledger;
 use crate::client::{Client, numbers};
 use crate::net::SocketId;
 use crate::random::Random;
-use crate::world::{Occurrence, Pace, Plant, World};
+use crate::world::{Crossed, Crossing, Network, Occurrence, Pace, Plant, World};
 
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,8 @@ pub struct Summary {
     pub crashes: u64,
     /// Resumptions.
     pub resumed: u64,
+    /// What has crossed borders between shards.
+    pub crossed: Crossed,
 }
 
 /// Why a run failed.
@@ -49,6 +51,8 @@ pub struct Failure {
 const ORPHAN: u64 = 1 << 32;
 const FATE: u64 = 1 << 33;
 const MEND: u64 = 1 << 34;
+/// Distinguishes the draws for links from those of a seed's run.
+const LINKING: u64 = 0x006c_696e_6b69_6e67;
 /// Shards are inspected every this many turns.
 const INSPECT_TURNS: u64 = 8;
 
@@ -74,6 +78,10 @@ pub struct Run {
     aging: Random,
     /// Draws for retractions.
     retracting: Random,
+    /// Draws for links between shards.
+    linking: Random,
+    /// Links that are given up, in thousandths of the moments.
+    broken: u32,
     faults: Faults,
     clients: Vec<Client>,
     /// Number of the session of each client.
@@ -167,6 +175,9 @@ impl Run {
         let names: Vec<&str> = users.iter().map(String::as_str).collect();
         let mut world = World::new(random.next(), settings, pace, &names);
         world.plant = plant;
+        let mut linking = Random::new(seed ^ LINKING);
+        let (crossing, network, broken) = draw::crossing(&mut linking, &faults, plant);
+        world.set_crossing(crossing, network);
         let end_us = random.range(3_000, 10_000) * 1_000;
         for index in 0..clients.len() {
             world.timer(random.below(1_000_000), index as u64);
@@ -177,6 +188,8 @@ impl Run {
             world,
             aging,
             retracting: Random::new(seed.rotate_left(16)),
+            linking,
+            broken,
             faults,
             sessions: vec![0; clients.len()],
             ordered_from: vec![0; clients.len()],
@@ -203,6 +216,12 @@ impl Run {
         }
     }
 
+    /// Puts this between the shards, instead of what the seed would have there.
+    pub fn set_crossing(&mut self, crossing: Crossing) {
+        let network = draw::network(&mut self.linking);
+        self.world.set_crossing(crossing, if crossing == Crossing::Lossy { network } else { Network::default() });
+    }
+
     /// Runs until the end.
     ///
     /// # Errors
@@ -210,6 +229,7 @@ impl Run {
     pub fn run(mut self) -> Result<Summary, Failure> {
         let result = self.play();
         self.summary.steps = self.world.steps();
+        self.summary.crossed = self.world.crossed();
         self.summary.sent = self.ledger.sent.len() as u64;
         self.summary.delivered = self.ledger.deliveries;
         result.map(|()| self.summary).map_err(|what| Failure { step: self.world.steps(), what })
@@ -295,6 +315,8 @@ impl Run {
                     self.inspect(shard)?;
                 }
             }
+            // What was under way is lost, as it is in a crash.
+            Occurrence::Renewed => self.crash(),
             Occurrence::Inside | Occurrence::Replied(..) => {}
         }
         Ok(())
@@ -356,6 +378,10 @@ impl Run {
         self.world.timer(next, FATE);
         self.retain();
         self.observe();
+        if self.linking.chance(self.broken) {
+            self.tell("a link breaks");
+            self.world.break_link();
+        }
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
@@ -424,6 +450,7 @@ impl Run {
         self.faults = Faults::default();
         self.mend();
         self.world.pace = Pace::default();
+        self.world.set_network(Network::default());
         for index in 0..self.clients.len() {
             self.clients[index].prompt = true;
             self.clients[index].answer();

@@ -6,6 +6,7 @@
 //! shows the engine's own order of events; only times, splits and losses are random.
 
 mod connections;
+mod crossing;
 mod machine;
 mod plant;
 
@@ -24,6 +25,8 @@ use throng_engine::store::Table;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::ids::Ids;
 
+use self::crossing::Borders;
+pub use self::crossing::{Crossed, Crossing, Network};
 use self::machine::{Envelope, Feed, Thread, run_job};
 pub use self::plant::Plant;
 use crate::disk::Disk;
@@ -88,6 +91,9 @@ pub enum Occurrence {
     Replied(u64, Reply),
     /// The turn of a shard has ended.
     Turn(ShardId),
+    /// A link between two shards was renewed, so letters may be lost: the process is to start again
+    /// on its durable state.
+    Renewed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +108,8 @@ enum Event {
     Patience(usize),
     Commit,
     Letters(u16, u16),
+    Frame(u64),
+    Link(u16, u16),
     Answer(u16),
     JobDone(u16),
     Decided(u16),
@@ -160,6 +168,7 @@ pub struct World {
     /// Sockets of components.
     components: BTreeSet<usize>,
     letters: BTreeMap<(u16, u16), (u64, VecDeque<Envelope>)>,
+    borders: Borders,
     events: BinaryHeap<std::cmp::Reverse<(u64, u64, u32, Event)>>,
     events_made: u64,
     epoch: u32,
@@ -230,6 +239,7 @@ impl World {
             sockets: Vec::new(),
             components: BTreeSet::new(),
             letters: BTreeMap::new(),
+            borders: Borders::default(),
             events: BinaryHeap::new(),
             events_made: 0,
             epoch: 0,
@@ -421,6 +431,7 @@ impl World {
         self.storage = StorageState::Ok;
         self.commits_stopped = false;
         self.letters.clear();
+        self.borders.clear();
         self.replied.clear();
         for index in 0..self.sockets.len() {
             if !self.sockets[index].over {
@@ -447,6 +458,9 @@ impl World {
     pub fn step(&mut self) -> Occurrence {
         if let Some((token, reply)) = self.replied.pop_front() {
             return Occurrence::Replied(token, reply);
+        }
+        if std::mem::take(&mut self.borders.renewed) {
+            return Occurrence::Renewed;
         }
         let Some(std::cmp::Reverse((due, _, epoch, event))) = self.events.pop() else { return Occurrence::Inside };
         self.steps += 1;
@@ -477,6 +491,8 @@ impl World {
             }
             Event::Commit => self.commit(),
             Event::Letters(from, to) => self.deliver_letters(from, to),
+            Event::Frame(id) => self.frame(id),
+            Event::Link(own, peer) => self.look_at_link(own, peer),
             Event::Answer(shard) => {
                 if let Some((token, queries)) = self.threads[usize::from(shard)].reads.pop_front() {
                     self.feed(ShardId(shard), Feed::Found(token, queries));

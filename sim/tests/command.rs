@@ -39,6 +39,7 @@ fn wrong_options_are_said() {
         (&["--seeds"], "--seeds wants a value\n"),
         (&["--plant", "none"], "no such fault: none\n"),
         (&["--threads", "many"], "threads is a number\n"),
+        (&["--letters", "small"], "letters are direct, encoded or lossy\n"),
         (&["--what"], "no such option: --what\n"),
     ] {
         assert_eq!(sim(args), (Some(2), String::new(), told.into()), "{args:?}");

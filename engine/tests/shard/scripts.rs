@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use throng_engine::settings::BareDelivery;
 use throng_sim::stage;
-use throng_sim::world::Pace;
+use throng_sim::world::{Crossing, Pace};
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scripts");
@@ -37,9 +37,13 @@ fn every_script_holds_on_every_world() {
     for path in paths {
         let text = std::fs::read_to_string(&path).expect("readable");
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        for (seed, shards, pace) in [(1, 1, Pace::default()), (2, 2, Pace::default()), (3, 3, rough()), (4, 5, rough())]
-        {
-            if let Err(error) = stage::play(&text, seed, shards, pace, |_| {}) {
+        for (seed, shards, pace, crossing) in [
+            (1, 1, Pace::default(), Crossing::Direct),
+            (2, 2, Pace::default(), Crossing::Encoded),
+            (3, 3, rough(), Crossing::Direct),
+            (4, 5, rough(), Crossing::Lossy),
+        ] {
+            if let Err(error) = stage::play_across(&text, seed, shards, pace, crossing, |_| {}) {
                 failures.push(format!("{name} with seed {seed} on {shards} shards: {error}"));
                 break;
             }

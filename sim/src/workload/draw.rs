@@ -4,7 +4,7 @@ use throng_engine::id::Service;
 use throng_engine::settings::{BareDelivery, Settings};
 
 use crate::random::Random;
-use crate::world::Pace;
+use crate::world::{Crossing, Network, Pace, Plant};
 
 /// Faults of a run, each in thousandths of the actions or moments at which it may occur.
 #[derive(Clone, Debug, Default)]
@@ -98,4 +98,30 @@ pub(super) fn pace(random: &mut Random) -> Pace {
         detect_us: up_to(4_000_000),
         ..Pace::default()
     }
+}
+
+/// What lies between the shards of a seed's run, how the network there treats frames, and how often
+/// links are given up, in thousandths of the moments. Three seeds in ten encode letters, and three
+/// lose and repeat them besides. Links are given up only where processes die: the consequence is the
+/// same.
+pub(super) fn crossing(random: &mut Random, faults: &Faults, plant: Option<Plant>) -> (Crossing, Network, u32) {
+    let drawn = match random.below(10) {
+        0..3 => Crossing::Encoded,
+        3..6 => Crossing::Lossy,
+        _ => Crossing::Direct,
+    };
+    let crossing = plant.and_then(Plant::crossing).unwrap_or(drawn);
+    let (network, broken) = (network(random), random.below(100) as u32);
+    let broken = match plant {
+        Some(Plant::UnnoticedRenewal) => 500,
+        _ if faults.crash > 0 => broken,
+        _ => 0,
+    };
+    // Without links none can break.
+    (crossing, if crossing == Crossing::Lossy { network } else { Network::default() }, broken)
+}
+
+/// How a network treats frames: up to 15 % are lost and as many repeated.
+pub(super) fn network(random: &mut Random) -> Network {
+    Network { lost: random.below(150) as u32, twice: random.below(150) as u32 }
 }

@@ -54,7 +54,13 @@ pub(super) enum Feed {
 #[derive(Debug)]
 pub(super) enum Envelope {
     Batch(Letters),
-    Moved { socket: usize, after: Gate, moved: Box<Moved> },
+    /// Either of the others, encoded.
+    Parcel(Vec<u8>),
+    Moved {
+        socket: usize,
+        after: Gate,
+        moved: Box<Moved>,
+    },
 }
 
 #[derive(Debug)]
@@ -250,6 +256,7 @@ impl World {
     }
 
     pub(super) fn post(&mut self, from: ShardId, to: ShardId, envelope: Envelope) {
+        let Some(envelope) = self.cross(from, to, envelope) else { return };
         let wish = self.now_us + self.random.below(self.pace.letters_us + 1);
         let (last, queue) = self.letters.entry((from.0, to.0)).or_default();
         let due = wish.max(*last);
@@ -260,7 +267,12 @@ impl World {
 
     pub(super) fn deliver_letters(&mut self, from: u16, to: u16) {
         let Some(envelope) = self.letters.get_mut(&(from, to)).and_then(|(_, queue)| queue.pop_front()) else { return };
+        self.arrive(from, to, envelope);
+    }
+
+    pub(super) fn arrive(&mut self, from: u16, to: u16, envelope: Envelope) {
         match envelope {
+            Envelope::Parcel(parcel) => self.open(from, to, &parcel),
             Envelope::Batch(batch) => self.feed(ShardId(to), Feed::Letters(batch)),
             Envelope::Moved { socket, after, moved } => {
                 self.threads[usize::from(to)].gate.rests_on(after);
@@ -348,6 +360,7 @@ impl World {
         if self.threads[shard.index()].gate.let_go(durable) {
             self.kick_turn(shard);
         }
+        self.let_cross(shard);
     }
 
     fn ask(&mut self, shard: ShardId, token: u64, queries: Vec<Query>) {

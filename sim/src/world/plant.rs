@@ -8,6 +8,7 @@ use throng_engine::store::retractions::{self, Key, Retraction};
 use throng_engine::store::sessions::{Step, Trail, steps};
 use throng_engine::store::{Batch, Found, OpView, Query, Row, Table};
 
+use super::Crossing;
 use crate::random::Random;
 
 /// A fault.
@@ -64,11 +65,20 @@ pub enum Plant {
     QuotaBytes,
     /// Two entries read from a log are swapped, one time in four.
     SwappedEntries,
+    /// A repeated batch of letters is not recognised, one time in fifty.
+    RepeatedLetters,
+    /// A link between shards is renewed, and nobody notices.
+    UnnoticedRenewal,
 }
 
 impl Plant {
+    /// What lies between shards where the fault can show; `None` if that does not matter.
+    pub fn crossing(self) -> Option<Crossing> {
+        matches!(self, Plant::RepeatedLetters | Plant::UnnoticedRenewal).then_some(Crossing::Lossy)
+    }
+
     /// All faults, with their names.
-    pub const ALL: [(&str, Plant); 25] = [
+    pub const ALL: [(&str, Plant); 27] = [
         ("ack-before-commit", Plant::AckBeforeCommit),
         ("lost-batch", Plant::LostBatch),
         ("double-delivery", Plant::DoubleDelivery),
@@ -94,6 +104,8 @@ impl Plant {
         ("quota", Plant::Quota),
         ("quota-bytes", Plant::QuotaBytes),
         ("swapped-entries", Plant::SwappedEntries),
+        ("repeated-letters", Plant::RepeatedLetters),
+        ("unnoticed-renewal", Plant::UnnoticedRenewal),
     ];
 
     /// The fault with this name.
