@@ -38,7 +38,8 @@ impl Channels {
                 "the node of this channel stores no items, so it cannot recognise keys; omit the key",
             ),
             _ if refusal.held.is_some_and(|held| held.limit == Limit::Memberships) && registers => {
-                let text = "this channel, or this address at it, has reached its limit of registrations; remove one first";
+                let text =
+                    "this channel, or this address at it, has reached its limit of registrations; remove one first";
                 (Status::TooManyRequests, text)
             }
             _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) && (publishes || registers) => {

@@ -1,7 +1,7 @@
 //! Letters about accounts that are lost between shards or arrive twice: nobody gets a removed
 //! account through them, and a client without an answer can retry (XEP-0077 3.1, 3.2).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -43,7 +43,7 @@ struct World {
     /// A frame that arrives again: its receiver and its sender.
     late: Option<(ShardId, ShardId, Vec<u8>)>,
     /// An end for each shard and peer: links see to it that each batch is read once.
-    links: HashMap<(ShardId, ShardId), Link>,
+    links: BTreeMap<(ShardId, ShardId), Link>,
     /// The one connection: its place, and its output since the last call.
     at: Option<(ShardId, ConnId)>,
     slots: u32,
@@ -66,7 +66,7 @@ impl World {
             batches: 0,
             fate,
             late: None,
-            links: HashMap::new(),
+            links: BTreeMap::new(),
             at: None,
             slots: 0,
             heard: String::new(),

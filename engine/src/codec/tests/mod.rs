@@ -82,6 +82,7 @@ fn reads(bytes: &[u8]) {
 /// Writes a seed corpus of the fuzz target `letters`.
 #[test]
 #[ignore = "writes files"]
+#[allow(clippy::disallowed_methods, reason = "its output is files")]
 fn write_a_corpus() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/letters");
     std::fs::create_dir_all(&folder).unwrap();

@@ -159,7 +159,7 @@ impl Draw {
     }
 
     fn flag(&mut self) -> bool {
-        self.n() % 2 == 0
+        self.n().is_multiple_of(2)
     }
 
     fn maybe<T>(&mut self, draw: impl FnOnce(&mut Draw) -> T) -> Option<T> {

@@ -48,8 +48,7 @@ pub fn by(request: &Request<'_>, policy: &Policy) -> Result<Shown, Refused> {
         return several();
     }
     if !request.is_of_us(policy) {
-        let text =
-            "the cookie is accepted only from pages of the server's own address or of an origin in http_origins";
+        let text = "the cookie is accepted only from pages of the server's own address or of an origin in http_origins";
         return refuse(Status::Forbidden, text);
     }
     Ok(Shown::Query(token.into()))

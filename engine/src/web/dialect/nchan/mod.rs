@@ -131,7 +131,9 @@ fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
         if channels.len() == NOTIFY_CHANNELS_MAX {
             return bad("the request has too many channels; the limit is 16");
         }
-        let Ok(name) = percent_decode_str(name).decode_utf8() else { return bad("the name of a channel is not valid UTF-8") };
+        let Ok(name) = percent_decode_str(name).decode_utf8() else {
+            return bad("the name of a channel is not valid UTF-8");
+        };
         let channel = match topic::channel(&name) {
             Ok(channel) => Box::from(&*channel),
             Err(_) => {

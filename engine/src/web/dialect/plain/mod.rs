@@ -127,7 +127,9 @@ fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, pre
             Some(id) => Ok(Wish::Unregister(id)),
             None => bad("remove a registration by its id: DELETE /n/CHANNEL?push=ID"),
         },
-        _ => bad("register for pushes by PUT /n/CHANNEL?push, and remove the registration by DELETE /n/CHANNEL?push=ID"),
+        _ => {
+            bad("register for pushes by PUT /n/CHANNEL?push, and remove the registration by DELETE /n/CHANNEL?push=ID")
+        }
     }
 }
 
