@@ -252,7 +252,7 @@ fn users(bench: &mut Bench) {
     bench.input = "bad\ngood,x\n".into();
     let went = bench.run("user import - --keep-going");
     assert_eq!(went.exit, Exit::Partly);
-    assert!(went.err.contains("line 1: 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
+    assert!(went.err.contains("found 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn accounts_are_suspended_resumed_and_shown() {
             "last seen  now\n",
             "juliet@localhost/orchard  192.0.2.1:5",
             "archive    at least 3072 KiB in 12 rows\n",
-            "limits     account-stanzas (juliet@localhost), 7 times since",
+            "limits     account-stanzas (juliet@localhost), refused 7 times since",
         ] {
             assert!(out.contains(line), "{line}: {out}");
         }

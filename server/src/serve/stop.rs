@@ -131,7 +131,7 @@ mod tests {
         let none = Report::default();
         let some = Report { sent: 5, received: 2, connections: 7, commits: 1, ..none };
         let text = left(&[(true, some), (false, none)], Duration::from_secs(20));
-        for part in ["after 20 s", "come round: 1;", "1 turns", "3 batches", "7 connections"] {
+        for part in ["after 20 s", "do not respond: 1;", "1 turns", "3 batches", "7 connections"] {
             assert!(text.contains(part), "{part} in {text}");
         }
     }

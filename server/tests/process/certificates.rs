@@ -73,7 +73,7 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     let (chain, key) = write(at, "early", "example.org", 2, 100);
     refused(&chain, &key, "is not valid before ");
     let (chain, key) = write(at, "foreign", "example.com", -10, 100);
-    refused(&chain, &key, "is for example.com (subjectAltName), not for example.org");
+    refused(&chain, &key, "is valid for example.com (subjectAltName), not for example.org");
     let (chain, key) = write(at, "below", "*.example.org", -10, 100);
     refused(&chain, &key, "is for *.example.org (subjectAltName), not for example.org");
     // Valid for a few more days; and a key that everybody may read.
@@ -99,7 +99,7 @@ fn a_server_tells_of_a_certificate_that_clients_refuse_and_a_reload_takes_a_new_
         String::from_utf8(output.stdout).expect("text")
     };
     let (log, told, ready, now) = (server.log(), status(), server.get("/ready"), server.get("/api/now"));
-    for sentence in ["expired on ", "is for example.com (subjectAltName), not for localhost"] {
+    for sentence in ["expired on ", "is valid for example.com (subjectAltName), not for localhost"] {
         for said in [&log, &told, &ready, &now] {
             assert!(said.contains(sentence), "{sentence} in {said}");
         }
@@ -235,7 +235,7 @@ fn a_check_of_the_configuration_refuses_the_files_and_programs_that_a_server_ref
     let (gone, plain, short, keys) = (at("gone"), at("plain"), at("short"), at("keys"));
     let notify = "--http 127.0.0.1:0 --notify any";
     let no_file = format!("{gone}: No such file");
-    let one_line = format!("{short}: it has to be one line of at least 16 characters");
+    let one_line = format!("{short}: it must be one line of at least 16 characters");
     let cases = [
         (format!("--external-auth localhost={gone}"), format!("external_auth: {gone}: there is no such program")),
         (format!("--external-auth localhost={plain}"), format!("external_auth: {plain}: it cannot be run: chmod +x")),

@@ -112,7 +112,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let (exit, text) = from.refused(&["store", "export", "--partition", &number, file]);
     assert!(exit == 1 && text.contains("already exists"), "{text}");
     let (exit, text) = from.refused(&["store", "import", file]);
-    assert!(exit == 1 && text.contains("of user7@localhost for one") && text.contains("--replace"), "{text}");
+    assert!(exit == 1 && text.contains("for example of user7@localhost") && text.contains("--replace"), "{text}");
 
     // Into a folder without a store: one is created, for the same domain.
     let mut to = Host::new(&[]);

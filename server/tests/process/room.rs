@@ -23,7 +23,7 @@ fn a_server_without_room_for_more_connections_says_so_everywhere_and_says_when_i
         };
         assert!(status().contains(" with a session, ") && !status().contains("paused"), "{}", status());
         let clients: Vec<TcpStream> = (0..120).map(|_| TcpStream::connect(&server.plain).expect("taken in")).collect();
-        let sentence = "paused at 2 of 2 shards, which have room for ";
+        let sentence = "paused at 2 of 2 shards, with room for ";
         until("all shards are full", || status().contains(sentence));
         until("the dashboard knows", || server.get("/api/now").contains(sentence));
         let remedy = "raise shard_connections_max";

@@ -64,7 +64,7 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     assert_eq!((&*sessions[0].resource, contacts), ("r", 2));
     assert_eq!(why(order(Wanted::Statistics("ghost@localhost".into()))), Why::NotFound);
     let both = || vec!["paris@localhost".into(), "ghost@localhost".into()];
-    let failed = vec!["ghost@localhost: no such account: ghost@localhost".to_owned()];
+    let failed = vec!["ghost@localhost: there is no ghost@localhost".to_owned()];
     let rest = Box::new(Outcome::Rosters(vec![("paris@localhost".into(), b"<query/>".to_vec())]));
     assert_eq!(order(Wanted::Rosters(both())), Outcome::Partly { rest, failed: failed.clone() });
     let Outcome::Partly { rest, failed: named } = order(Wanted::LastLogins(both())) else { panic!("no times") };

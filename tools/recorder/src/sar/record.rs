@@ -38,7 +38,7 @@ pub(super) fn run(matches: &ArgMatches, stop: &Stop, err: &mut dyn Write) -> Res
         _ => Failure::Failed(format!("{shown}: {error}")),
     })?;
     if let Some(mode) = ring.tightened() {
-        let _ = writeln!(err, "{shown} was open to other users (mode {mode:04o}): it is 0700 now.");
+        let _ = writeln!(err, "{shown} was accessible to other users (mode {mode:04o}); it is now 0700.");
     }
     let roots = Roots::of(matches.get_one::<u32>("pid").copied().unwrap_or_else(std::process::id));
     if !roots.proc.join(roots.pid.to_string()).exists() {

@@ -83,7 +83,7 @@ impl Http {
         });
         let token = token.transpose()?.map(|text| text.trim().to_owned());
         if token.as_ref().is_some_and(|token| token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic())) {
-            return Err(Failure::Usage("a token is a line without blanks".into()));
+            return Err(Failure::Usage("a token must be one line without spaces".into()));
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
