@@ -75,7 +75,7 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     let (chain, key) = write(at, "foreign", "example.com", -10, 100);
     refused(&chain, &key, "is valid for example.com (subjectAltName), not for example.org");
     let (chain, key) = write(at, "below", "*.example.org", -10, 100);
-    refused(&chain, &key, "is for *.example.org (subjectAltName), not for example.org");
+    refused(&chain, &key, "is valid for *.example.org (subjectAltName), not for example.org");
     // Valid for a few more days; and a key that everybody may read.
     let (chain, key) = write(at, "soon", "example.org", -10, 10);
     let output = check(at, &chain, &key);

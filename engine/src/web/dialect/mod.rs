@@ -1,5 +1,5 @@
 //! Dialects: the protocols in which clients ask for channels, as data. A dialect is a folder here
-//! and a row in [`dialects!`]; what shards do with a request is the same for all of them.
+//! and a row in `dialects!`; what shards do with a request is the same for all of them.
 //!
 //! - Its `ROWS` in the table of paths parse requests to what is [`asked`] of channels.
 //! - Its `Subscriber` is what waits for items. By the interface [`Dialect`] it begins the response,
@@ -7,7 +7,7 @@
 //! - A [`Publisher`] answers publications and questions about a channel.
 //!
 //! [`places`] are the positions of a request in its channels. [`plain`] is the protocol of `/n/`,
-//! which also defines the JSON objects in which homes write items; [`binary`] is another form of
+//! which also defines the JSON objects in which homes write items; `binary` is another form of
 //! them. Of [`centrifugo`], only what needs no connection is here: its clients send commands, which
 //! `channels::talk` carries out.
 
@@ -198,7 +198,7 @@ dialects! {
         fn has_commands(&self) -> bool { false }
         /// It counts as a subscriber in channels that report theirs.
         fn occupies(&self) -> bool { true }
-        /// Items are delivered in the format of [`binary`].
+        /// Items are delivered in the format of `binary`.
         fn is_binary(&self) -> bool { false }
         /// Below prefixes, it receives only items of channels that it [covers](Dialect::covers).
         fn selects(&self) -> bool { false }
