@@ -44,7 +44,9 @@ impl Shard {
                     self.components.event_for_component(cx, domain, from, to, xml);
                 }
                 Some((_, ActorKind::Component)) => {}
-                _ => self.contacts.event_for(cx, actors, node, from, to, explicit, xml),
+                None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
+                    self.contacts.event_for(cx, actors, node, from, to, explicit, xml);
+                }
             }
         }
     }

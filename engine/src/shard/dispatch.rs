@@ -103,8 +103,11 @@ impl Shard {
             Some((domain, ActorKind::Component)) => {
                 self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
             }
-            _ if self.waits_for_again(stanza) => {}
-            _ => self.its_turn(stanza),
+            None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
+                if !self.waits_for_again(stanza) {
+                    self.its_turn(stanza);
+                }
+            }
         }
     }
 
@@ -131,7 +134,13 @@ impl Shard {
             // The domain itself, or an actor of a service, is addressed.
             (_, None) if !account.contains('@') => match self.cx.kernel.settings.domains.of(account) {
                 Some((_, ActorKind::Service(Service::PubSub))) => self.for_node(stanza),
-                _ => self.for_server(stanza),
+                None
+                | Some((
+                    _,
+                    ActorKind::Users
+                    | ActorKind::Component
+                    | ActorKind::Service(Service::Upload | Service::Bytestreams),
+                )) => self.for_server(stanza),
             },
             _ => self.actors.park(&mut self.cx, account, stanza),
         }

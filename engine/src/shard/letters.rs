@@ -64,7 +64,9 @@ impl Shard {
                     Some((domain, ActorKind::Component)) => {
                         self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml);
                     }
-                    _ => self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml),
+                    None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
+                        self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml);
+                    }
                 }
             }
             UserLetter::Event { node, from, to, explicit, xml } => {
