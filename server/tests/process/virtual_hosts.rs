@@ -108,7 +108,7 @@ fn a_store_has_one_main_domain_and_more_beside_it() {
     good(&add("romeo@a.example", &[]));
     // The store belongs to a.example from now on.
     let why = String::from_utf8_lossy(&add("juliet@b.example", &[]).stderr).into_owned();
-    assert!(why.contains("of the domain a.example, not of b.example") && why.contains("virtual_hosts"), "{why}");
+    assert!(why.contains("to the domain a.example, not to b.example") && why.contains("virtual_hosts"), "{why}");
     good(&add("juliet@b.example", &["--virtual-hosts", "b.example"]));
     // That does not change the store's domain.
     let listed = throng(&["user", "list", "--data", data]);
