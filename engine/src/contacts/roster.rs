@@ -184,6 +184,7 @@ impl Contacts {
                 self.probed(cx, actors, user, &from, &to, number & !TELLS_GONE);
             }
             RosterStep::Renew { session } => self.renew(cx, actors, user, session),
+            RosterStep::AskAgain => self.ask_again(cx, actors, user),
             RosterStep::Catch { session } => self.catch_up(cx, actors, user, session),
             RosterStep::Reveal { jid, visible } => self.reveal(cx, actors, user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(cx, actors, user, &full, &to),
@@ -237,31 +238,50 @@ impl Contacts {
         }
     }
 
-    /// RFC 6121 3.1.2: an unanswered request is sent again, and so is the end of a subscription
-    /// that was not confirmed. 3.1.3: a request that the user has not answered is shown again.
-    /// Neither applies to blocked contacts (XEP-0191 3.3).
+    /// Sends again what contacts have not answered, and shows a session again what the user has not
+    /// answered (RFC 6121 3.1.3).
     fn unanswered(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
-        // Repeating a request is not worth rows on a full disk.
-        let asks = cx.kernel.storage == StorageState::Ok;
-        let see = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| {
-            let mut again = Vec::new();
-            if asks {
-                let owner = actors.bare_of_user(user);
-                again = roster.ask_again(&owner, &mut cx.kernel.writes);
-            }
-            again.extend(roster.unconfirmed());
-            let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
-                roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
-            (again, requests)
+        self.ask_again(cx, actors, user);
+        let see = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<(Box<str>, Option<Vec<u8>>)> {
+            roster.requests().map(|(contact, xml)| (contact.into(), xml.map(<[u8]>::to_vec))).collect()
         };
-        let Some((again, requests)) = self.with_roster(cx, actors, user, see) else { return };
+        let Some(requests) = self.with_roster(cx, actors, user, see) else { return };
+        self.show_requests(cx, actors, user, session, requests);
+    }
+
+    /// RFC 6121 3.1.2: an unanswered request is sent again, and so is the end of a subscription
+    /// that was not confirmed; neither to blocked contacts (XEP-0191 3.3). A request that is
+    /// repeated needs a row, so on a full disk it waits until there is space.
+    fn ask_again(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let owner = actors.bare_of_user(user);
+        let full = cx.kernel.storage == StorageState::Full;
+        let see = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| {
+            let unasked = full && roster.contacts().any(|(_, state)| state.pending_out());
+            let mut again = if full { Vec::new() } else { roster.ask_again(&owner, &mut cx.kernel.writes) };
+            again.extend(roster.unconfirmed());
+            (again, unasked)
+        };
+        let Some((again, unasked)) = self.with_roster(cx, actors, user, see) else { return };
+        actors.users.state(user, cx.kernel.now.mono_s()).unasked |= unasked;
         for Again { contact, kind, number, confirm } in again {
             if actors.guards(cx, user, Way::Out, &contact).is_none() {
-                let owner = actors.bare_of_user(user);
                 cx.kernel.subscription_to(&owner, &contact, kind, number, confirm);
             }
         }
-        self.show_requests(cx, actors, user, session, requests);
+    }
+
+    /// Sends requests to contacts again that could not be repeated on a full disk, once there is
+    /// space. Without a session, the next one repeats them.
+    pub(crate) fn ask_later(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let User { first, state, .. } = actors.users.get_mut(user);
+        let gone = *first == NONE;
+        let Some(state) = state.as_mut().filter(|state| state.unasked) else { return };
+        if gone || cx.kernel.storage == StorageState::Ok {
+            state.unasked = false;
+        }
+        if !state.unasked && !gone {
+            self.roster_step(cx, actors, user, RosterStep::AskAgain);
+        }
     }
 
     fn show_requests(

@@ -210,6 +210,9 @@ pub enum RosterStep {
         /// The number of its latest request.
         number: u64,
     },
+    /// The user's unanswered requests, and unconfirmed ends of subscriptions, are sent again (RFC
+    /// 6121 3.1.2).
+    AskAgain,
     /// One of the user's sessions sends a presence probe (RFC 6121 4.3).
     AskAfter {
         /// Its full JID.
@@ -331,6 +334,9 @@ pub struct UserState {
     pub roster: Option<Roster>,
     /// Whether a read of the roster is outstanding.
     pub roster_asked: bool,
+    /// Whether requests to contacts could not be sent again because the disk was full. Retained while
+    /// the user has a session.
+    pub unasked: bool,
     /// Whether a read of the log's cursor is outstanding.
     pub log_asked: bool,
     /// Whether the account was removed since that read was requested.
@@ -394,6 +400,7 @@ impl UserState {
             && self.looks == 0
             && !self.roster_asked
             && !self.log_asked
+            && !self.unasked
             && self.parked.is_empty()
             && self.roster_waits.is_empty()
             && self.log.as_ref().is_none_or(|log| log.is_settled(live))

@@ -251,6 +251,7 @@ impl Shard {
     }
 
     fn sweep_user(&mut self, user: u32) {
+        self.contacts.ask_later(&mut self.cx, &mut self.actors, user);
         let (now_s, cache_s) = (self.cx.kernel.now.mono_s(), self.cx.kernel.settings.cache_s);
         let crowded = self.actors.users.len() > self.cx.kernel.settings.cached_users_max;
         let unused = |used_s: u32| now_s.saturating_sub(used_s) > cache_s || (crowded && used_s < now_s);

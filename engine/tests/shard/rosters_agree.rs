@@ -2,18 +2,24 @@
 //! stanzas arrive while the contact comes online. And what one user sees of the other.
 
 use throng_engine::extension::subscription::State;
+use throng_engine::io::StorageState;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Unconfirmed, Version};
-use throng_sim::script::Script;
-use throng_sim::stage::Stage;
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{PASSWORD, Pace};
 
 const ROMEO: &str = "romeo@localhost";
 const JULIET: &str = "juliet@localhost";
 
-/// Plays a script on several worlds with these rows: owner, contact, item.
+/// Plays a script on several worlds with these rows: owner, contact, item. While time passes, the
+/// disk has the state that is next in the list, and keeps it.
 fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
+    play_on_disk(pace, rows, &[], text);
+}
+
+fn play_on_disk(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], disk: &[StorageState], text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {
         let script = Script::parse(text).expect("a script");
         let mut stage = Stage::new(seed, Settings::new("localhost", shards, [0; 32], 0), pace.clone(), &script);
@@ -23,7 +29,14 @@ fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
             stage.world.disk.put(Table::Roster, owner, contact.as_bytes(), &row);
             stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, ..Version::default() }.encode());
         }
-        if let Err(error) = script.play(&mut stage, "localhost", PASSWORD) {
+        let mut states = disk.iter();
+        let pass = Box::new(move |stage: &mut Stage, ms| {
+            if let Some(state) = states.next() {
+                stage.world.storage(*state);
+            }
+            stage.pass(ms);
+        });
+        if let Err(error) = script.play(&mut Acted { stage, pass }, "localhost", PASSWORD) {
             panic!("on {shards} shards: {error}");
         }
     }
@@ -86,6 +99,33 @@ romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='uns
 romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
     <item jid='juliet@localhost' subscription='none'/></query></iq>
 juliet sends: <presence type='unavailable'/><presence/>
+romeo receives nothing",
+    );
+}
+
+/// RFC 6121 3.1.2: a request whose answer a crash has lost is sent again when the user comes online.
+/// If the disk is full then, it is sent when there is space, although the session stays.
+#[test]
+fn a_lost_approval_heals_when_the_disk_has_space() {
+    let romeo = ItemView { listed: true, state: State::NonePendingOut as u8, ver: 9, asked: 8, ..ItemView::default() };
+    let juliet = ItemView { listed: true, state: State::From as u8, ver: 9, seen: 8, ..ItemView::default() };
+    play_on_disk(
+        &Pace::default(),
+        &[(ROMEO, JULIET, romeo), (JULIET, ROMEO, juliet)],
+        &[StorageState::Full, StorageState::Full, StorageState::Ok],
+        "clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+time passes: 1000 ms
+romeo sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>
+romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='9'>
+    <item jid='juliet@localhost' subscription='none' ask='subscribe'/></query></iq>
+romeo receives: <presence from='romeo@localhost/orchard' to='romeo@localhost'/>
+time passes: 60000 ms
+romeo receives nothing
+time passes: 9000 ms
+romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='subscribed'/>
+    <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
+    <item jid='juliet@localhost' subscription='to'/></query></iq>
 romeo receives nothing",
     );
 }
