@@ -12,7 +12,7 @@ use super::{ActivationPort, Bounds, EARLY_BYTES_MAX, StreamCounters, StreamServe
 use crate::disk::Wake;
 
 /// Maximum time for an expected event.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 /// Time in which an unexpected event would happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
@@ -395,15 +395,13 @@ fn a_user_has_so_many_bytes_a_second() {
             sender.join().expect("no panic");
         })
     };
-    let ends = pairs.map(|pair| run(pair, 600_000));
+    let ends = pairs.map(|pair| run(pair, 1_200_000));
     let juliet = scene.stream("juliet@a", 3);
-    let other = Instant::now();
     run(juliet, 200_000).join().expect("no panic");
-    assert!(other.elapsed() < Duration::from_millis(700), "another user is as fast as ever: {:?}", other.elapsed());
+    assert!(ends.iter().all(|end| !end.is_finished()), "another user is as fast as ever");
     ends.into_iter().for_each(|end| end.join().expect("no panic"));
     let took = began.elapsed();
-    assert!(took > Duration::from_millis(850), "{took:?} for 1.2 MB at 1 MB a second, less a burst");
-    assert!(took < SOON / 2, "{took:?}");
+    assert!(took > Duration::from_millis(2_050), "{took:?} for 2.4 MB at 1 MB a second, less a burst");
 }
 
 /// Each activation of one turn is answered, in any order.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Found, OpView, Query, Table};
 
-use super::testing::{as_inner, get, no_wakes, panics, put, wait_until};
+use super::testing::{LONG, as_inner, get, no_wakes, panics, put, wait_until};
 use super::*;
 
 /// Records the order in which batches are applied, and can be made to wait.
@@ -276,7 +276,7 @@ fn a_shard_is_woken_once_for_answers_that_come_together_and_for_none_too_few() {
     noting.blocked.store(false, Ordering::SeqCst);
     let (mut answers, mut wakes) = (0, 0);
     while answers < READS {
-        rung.recv_timeout(Duration::from_secs(20)).expect("a wake for the rest");
+        rung.recv_timeout(LONG).expect("a wake for the rest");
         wakes += 1;
         answers += std::iter::from_fn(|| ports[0].poll()).count();
     }

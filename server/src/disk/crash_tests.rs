@@ -119,7 +119,7 @@ fn run_and_kill(dir: &Path, first_ack: bool, after: Duration) -> HashMap<usize, 
         acked
     });
     if first_ack {
-        begun.recv_timeout(Duration::from_secs(30)).expect("something is acknowledged");
+        begun.recv_timeout(testing::LONG).expect("something is acknowledged");
     }
     std::thread::sleep(after);
     child.kill().unwrap();

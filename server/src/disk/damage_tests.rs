@@ -7,7 +7,7 @@ use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::blocks::TableFile;
-use super::testing::{checked, get, no_wakes, open, panics, put, rows, small, wait_until};
+use super::testing::{checked, get, no_wakes, open, panics, put, rows, small, taken_there, wait_until};
 use super::*;
 
 fn user(number: u32) -> String {
@@ -293,7 +293,7 @@ fn what_is_lost_adds_up() {
     assert!(report.findings.len() >= apart, "{:?}", report.findings);
     // Intact rows are recovered, and each affected user is named.
     let into = rotten.dir.path().join("into");
-    let lock = FolderLock::take_there(rotten.dir.path()).unwrap();
+    let lock = taken_there(rotten.dir.path());
     let salvaged = salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap();
     drop(lock);
     assert!(checked(&into).is_sound());

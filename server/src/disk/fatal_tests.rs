@@ -60,7 +60,7 @@ fn told() -> (commit::Fatal, mpsc::Receiver<String>) {
 const SENTENCE: &str = "the file system failed: journal: Input/output error (os error 5)";
 
 fn expect_sentence(told: &mpsc::Receiver<String>) {
-    assert_eq!(told.recv_timeout(Duration::from_secs(30)).expect("somebody is told"), SENTENCE);
+    assert_eq!(told.recv_timeout(testing::LONG).expect("somebody is told"), SENTENCE);
     assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "told once");
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use throng_engine::store::{Batch, Table};
 
 use super::format::{FORMAT_VERSION, FORMATS};
-use super::testing::{NEXT, all, checked, get, open, put, small, taken};
+use super::testing::{NEXT, all, checked, get, open, put, small, taken, taken_there};
 use super::*;
 
 #[test]
@@ -137,7 +137,7 @@ fn check_counts_rows_and_finds_damage() {
     drop((engine, store));
     let mut progress = Vec::new();
     let check = |value: check::ValueCheck<'_>, progress: &mut Vec<u64>| {
-        let lock = FolderLock::take_there(dir.path()).unwrap();
+        let lock = taken_there(dir.path());
         check::check(&lock, value, &mut |rows| progress.push(rows)).unwrap()
     };
     let report = check(&|_, _, _, _| Ok(()), &mut progress);
@@ -195,7 +195,7 @@ fn a_store_that_lacks_a_part_is_refused_by_all_and_nothing_is_made_or_removed() 
             let refused = open(&copy, &small()).unwrap_err().to_string();
             assert!(refused.contains("is missing") && refused.contains(part), "without {part}: {refused}");
             assert!(refused.contains("throng store salvage"), "{refused}");
-            let refused = Still::open(&FolderLock::take_there(&copy).unwrap()).unwrap_err().to_string();
+            let refused = Still::open(&taken_there(&copy)).unwrap_err().to_string();
             assert!(refused.contains("is missing"), "without {part}: {refused}");
             let report = checked(&copy);
             assert!(!report.is_sound(), "without {part}");
@@ -209,7 +209,7 @@ fn a_store_that_lacks_a_part_is_refused_by_all_and_nothing_is_made_or_removed() 
 #[test]
 fn what_only_reads_makes_nothing_where_there_is_no_store() {
     let dir = tempfile::tempdir().unwrap();
-    let lock = FolderLock::take_there(dir.path()).unwrap();
+    let lock = taken_there(dir.path());
     assert!(matches!(Still::open(&lock), Err(DiskError::NoStore(_))));
     assert!(matches!(check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}), Err(DiskError::NoStore(_))));
     assert!(matches!(Store::open_there(&lock, &small()), Err(DiskError::NoStore(_))));
@@ -240,7 +240,7 @@ fn tables_that_no_list_names_are_kept_unless_the_store_left_them_itself() {
 }
 
 fn held(folder: &std::path::Path) -> FolderLock {
-    FolderLock::take(folder, "test").unwrap()
+    taken(folder).unwrap()
 }
 
 /// Batch `number` writes two rows that must agree.

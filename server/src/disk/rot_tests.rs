@@ -16,7 +16,7 @@ use throng_engine::store::{Batch, Found, Query, Table, key};
 
 use super::blocks::TableFile;
 use super::listing::Listing;
-use super::testing::{all, checked, open, small};
+use super::testing::{all, checked, open, small, taken, taken_there};
 use super::*;
 
 type RowMap = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -230,7 +230,7 @@ fn one_case(sound: &Sound, seed: u64, opened: bool) {
     let whole = fs::read(sound.folder.path().join("data").join(file)).unwrap();
     let unseen = matches!(rot, Rot::Cut(at) if in_journal && ends_between_groups(&whole, at as usize));
     let case = format!("seed {seed}: {rot:?} in {}", file.display());
-    let lock = FolderLock::take_there(&data).unwrap();
+    let lock = taken_there(&data);
     // A check names the loss, or there is none.
     let report = match check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}) {
         Ok(report) => report,
@@ -338,7 +338,7 @@ fn a_backup_that_rots_is_not_restored_as_if_it_were_good() {
         let Some(rot) = rot(&copy.join(file), &mut random) else { continue };
         let case = format!("seed {seed}: {rot:?} in {}", file.display());
         let verified = restore::verify(&copy, &|_, _, _, _| Ok(()), &mut |_| {});
-        let lock = FolderLock::take(&data, "test").unwrap();
+        let lock = taken(&data).unwrap();
         let restored = restore::restore(&copy, &lock, None, &mut |_| {});
         let said_good = verified.as_ref().is_ok_and(check::Report::is_sound);
         assert_eq!(said_good, restored.is_ok(), "{case}: {verified:?}, {restored:?}");
@@ -393,7 +393,7 @@ fn rot_under_an_open_store_is_named_and_brings_no_other_rows() {
         }
         reads_right(&*engine, &sound.rows, &case);
         drop((engine, store));
-        let lock = FolderLock::take_there(&data).unwrap();
+        let lock = taken_there(&data);
         let report = check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap_or_else(|e| panic!("{case}: {e}"));
         drop(lock);
         let opened = open(&data, &options);
@@ -520,7 +520,7 @@ fn a_list_that_is_damaged_hides_no_table_from_a_salvage() {
         let mut spoilt = bytes.clone();
         spoilt[at] ^= 2;
         fs::write(data.join(list), spoilt).unwrap();
-        let lock = FolderLock::take_there(&data).unwrap();
+        let lock = taken_there(&data);
         salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap();
         let brought: RowMap = all(&*open(&into, &small()).unwrap().engine()).into_iter().collect();
         assert!(sound.rows.iter().all(|(key, value)| brought.get(key) == Some(value)), "byte {at}");

@@ -22,6 +22,9 @@ pub(super) fn small() -> Options {
 }
 
 /// Opens the store in a test's own folder; nothing else opens it, so the lock need not be kept.
+/// A time that only a hang takes, however busy the machine is.
+pub(super) const LONG: Duration = Duration::from_secs(120);
+
 pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
     Store::open(&taken(folder)?, options)
 }
@@ -40,7 +43,7 @@ fn patiently(take: impl Fn() -> Result<FolderLock, LockError>) -> Result<FolderL
     let start = Instant::now();
     loop {
         match take() {
-            Err(LockError::Held(_)) if start.elapsed() < Duration::from_secs(5) => {
+            Err(LockError::Held(_)) if start.elapsed() < LONG => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             taken => return taken,
@@ -48,9 +51,14 @@ fn patiently(take: impl Fn() -> Result<FolderLock, LockError>) -> Result<FolderL
     }
 }
 
+/// The same of a folder that exists.
+pub(super) fn taken_there(folder: &Path) -> FolderLock {
+    patiently(|| FolderLock::take_there(folder)).unwrap()
+}
+
 /// The result of checking a store at rest.
 pub(super) fn checked(folder: &Path) -> super::check::Report {
-    let lock = patiently(|| FolderLock::take_there(folder)).unwrap();
+    let lock = taken_there(folder);
     super::check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap()
 }
 
@@ -107,11 +115,11 @@ pub(super) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Waits until something holds; fails after thirty seconds.
+/// Waits until something holds; fails after [`LONG`].
 pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "waited thirty seconds for: {what}");
+        assert!(start.elapsed() < LONG, "waited {LONG:?} for: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

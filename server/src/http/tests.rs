@@ -102,7 +102,7 @@ fn known() -> String {
 /// Status, head and body of an answer.
 fn ask(to: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(to).expect("a connection");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
     write!(stream, "GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").expect("it takes a request");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
@@ -305,7 +305,7 @@ fn slow_readers_keep_nobody_out_and_are_cut_off() {
     let to = server.addresses()[0];
     // A connection with the token stays open.
     let mut known_one = TcpStream::connect(to).expect("a connection");
-    known_one.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    known_one.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
     let ask_again = |stream: &mut TcpStream| {
         write!(stream, "GET /api/busiest?most=1 HTTP/1.1\r\n{}\r\n", known()).expect("it takes a request");
         let mut bytes = [0; 4_096];

@@ -254,6 +254,8 @@ mod tests {
     use super::*;
     use std::sync::mpsc::sync_channel;
 
+    /// A busy machine starts threads late and lets them run seldom: the figures are true of a page
+    /// in the end, and what has to hold of every page is checked of that one.
     #[test]
     fn what_threads_tell_and_what_the_kernel_knows_stand_side_by_side() {
         let (end, ended) = sync_channel::<()>(0);
@@ -265,20 +267,21 @@ mod tests {
         });
         let (silent_end, silent_ended) = sync_channel::<()>(0);
         let silent = std::thread::Builder::new().name("test-silent".into()).spawn(move || silent_ended.recv());
-        // On a busy machine, a thread may start late.
-        let tells = |page: &WaitPage| page.rows.iter().any(|row| row.thread == "test-profile-1" && row.count > 5);
-        let mut pages = (0..20).map(|_| run(&Run::new(1), "test-*"));
-        let page = pages.find(tells).expect("it tells within twenty seconds");
+        let row = |page: &WaitPage, thread: &str, sort: &str| {
+            page.rows.iter().find(|row| row.thread == thread && row.sort == sort).cloned()
+        };
+        let both = |page: WaitPage| {
+            let waited = row(&page, "test-profile-1", "sleep").filter(|row| row.count > 5 && row.share > 0.5)?;
+            row(&page, "test-silent", "kernel").filter(|row| row.share > 0.5)?;
+            Some((page, waited))
+        };
+        let (page, waited) =
+            (0..60).find_map(|_| both(run(&Run::new(1), "test-*"))).expect("both threads wait for most of a second");
         drop((end, silent_end));
         told.expect("a thread").join().expect("it ends");
         assert!(silent.expect("a thread").join().expect("it ends").is_err());
-        let row = |thread: &str, sort: &str| page.rows.iter().find(|row| row.thread == thread && row.sort == sort);
-        let waited = row("test-profile-1", "sleep").expect("it tells");
         assert_eq!((&*waited.place, waited.threads), ("table room", 1));
-        assert!(waited.count > 5 && waited.share > 0.5 && waited.share <= 1.0, "{waited:?}");
-        assert!(waited.mean_us >= 3_000.0 && waited.worst_us >= waited.p99_us, "{waited:?}");
-        let slept = row("test-silent", "kernel").expect("the kernel knows");
-        assert!(slept.share > 0.5, "{slept:?}");
+        assert!(waited.share <= 1.0 && waited.mean_us >= 3_000.0 && waited.worst_us >= waited.p99_us, "{waited:?}");
         assert!(page.rows.iter().all(|row| row.thread.starts_with("test-")), "{:?}", page.rows);
     }
 }

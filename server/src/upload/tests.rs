@@ -105,7 +105,7 @@ impl World {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address()).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
         stream
     }
 
@@ -191,7 +191,7 @@ fn some(length: usize) -> Vec<u8> {
 }
 
 fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !is() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(20));
@@ -375,7 +375,7 @@ fn what_comes_right_after_a_start_waits_until_files_are_counted() {
     early.write_all(&[world.head(&slot, 100, "").as_bytes(), &some(100)].concat()).expect("it takes it");
     early.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
     assert!(early.read(&mut [0]).is_err(), "no answer yet");
-    early.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    early.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
     Round::default().step(&world.files, now_s());
     assert_eq!(read_answer(&mut early).status, 201);
     // A failed lookup of an account does not mean that it does not exist.

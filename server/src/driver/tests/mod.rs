@@ -67,7 +67,7 @@ fn keep(event: Event<'_>) -> Option<Seen> {
     Some(seen)
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
     driver: Box<dyn Driver>,

@@ -16,7 +16,7 @@ pub(crate) use host::Host;
 pub(crate) use uring::has_uring;
 
 pub(crate) const THRONG: &str = env!("CARGO_BIN_EXE_throng");
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// The password of accounts created by [`Server::add`].
 pub(crate) const PASSWORD: &str = "pencil";
 

@@ -188,9 +188,9 @@ fn all_clients_are_heard_and_can_be_closed_and_connected_again() {
             bench.told.clear();
             let start = Instant::now();
             while received(&bench.told, client) != b"to you" {
-                bench.turn(Duration::from_secs(5));
+                bench.turn(Duration::from_secs(120));
             }
-            assert!(start.elapsed() < Duration::from_secs(4), "the wait lasted beyond the event");
+            assert!(start.elapsed() < Duration::from_secs(60), "the wait lasted beyond the event");
             bench.driver.send(client, b"and you".to_vec());
             bench.until(|told| told.contains(&Told::Sent(client)));
             let mut got = [0; 7];
