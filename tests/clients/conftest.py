@@ -10,7 +10,7 @@ from servers import Asking, Certified, External, Keyed, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
-TEST_TIMEOUT = 120
+TEST_TIMEOUT = 300
 
 
 def pytest_addoption(parser):

@@ -9,6 +9,8 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from events import WAIT
+
 #: What the server has to show (`notify_ask_token`).
 TOKEN = "a token of the server's own"
 #: What makes the service fail.
@@ -85,7 +87,7 @@ class Decider:
         yes = b'{"allow":true}'
         request.close_connection = True
         if how == "hang":
-            time.sleep(8)
+            time.sleep(2 * WAIT)
         elif how == "endless":
             request.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             while True:

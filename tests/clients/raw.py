@@ -7,10 +7,8 @@ import hashlib
 import hmac
 import ssl
 
+from events import WAIT
 from servers import DOMAIN
-
-#: Seconds until an answer must have come.
-WAIT = 25.0
 
 HEADER = (
     f"<?xml version='1.0'?><stream:stream to='{DOMAIN}' version='1.0' xmlns='jabber:client' "

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from conftest import new_world
+from events import WAIT
 from raw import BIND, plain
 from servers import DOMAIN
 
 HERE = Path(__file__).parent
-WAIT = 25
 HTTPBIND = "http://jabber.org/protocol/httpbind"
 CLIENT_BIND = BIND.replace("<iq ", "<iq xmlns='jabber:client' ")
 PRESENCE = "<presence xmlns='jabber:client'/>"
@@ -209,7 +209,7 @@ async def test_a_page_and_a_phone_talk(web):
     await asyncio.sleep(0.3)
     assert not waits.done()
     phone.send_message(jid, "from the phone")
-    assert "from the phone" in await asyncio.wait_for(waits, 5)
+    assert "from the phone" in await asyncio.wait_for(waits, WAIT)
     await page.ask(f"<message xmlns='jabber:client' to='{phone.jid}' type='chat'><body>from the page</body></message>"
                    + PING.format("p"), "id='p'")
     await phone.wait_message("from the page", sender=jid)

@@ -12,7 +12,7 @@ import pytest
 from slixmpp import ComponentXMPP
 from slixmpp.exceptions import IqError
 
-from events import WAIT
+from events import WAIT, Message
 from servers import COMPONENTS, DOMAIN, throng
 
 # The subject are components: one client is enough to talk to them.
@@ -285,15 +285,19 @@ async def test_a_component_that_does_not_read_holds_nobody_up(own, world, kind):
     raw = await RawComponent().sit(own)
     raw.writer.transport.pause_reading()
     raw.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    long = "x" * 100_000
-    for _ in range(150):
-        romeo.client.send_message(mto=f"x@{COMPONENTS[1]}", mbody=long, mtype="chat")
-    romeo.send_message(juliet.bare, "and this arrives")
-    await juliet.wait_message("and this arrives")
-    juliet.send_message(romeo.bare, "so does the answer")
-    await romeo.wait_message("so does the answer")
-    error = await romeo.wait_error(f"x@{COMPONENTS[1]}")
-    assert error.error == "resource-constraint", error
+    long, to = "x" * 100_000, f"x@{COMPONENTS[1]}"
+    # Until the buffers of both sockets and the server's queue are full, however large they are.
+    for number in range(40):
+        for _ in range(20):
+            romeo.client.send_message(mto=to, mbody=long, mtype="chat")
+        romeo.send_message(juliet.bare, f"and {number} arrives")
+        await juliet.wait_message(f"and {number} arrives")
+        juliet.send_message(romeo.bare, f"so does the answer to {number}")
+        await romeo.wait_message(f"so does the answer to {number}")
+        refused = [event for event in romeo.log.of(Message) if event.type == "error" and event.sender == to]
+        if refused:
+            break
+    assert [event.error for event in refused] and {event.error for event in refused} == {"resource-constraint"}, refused
     raw.close()
 
 

@@ -37,12 +37,21 @@ async def until(world, channel, expected, token=None):
         await asyncio.sleep(0.1)
 
 
+async def seen(is_so):
+    """Waits until this is so."""
+    deadline = time.monotonic() + WAIT
+    while not is_so():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
 class Room:
     """Who subscribes, as a subscriber by WebSocket is told it."""
 
     def __init__(self, world, channel, token):
         self.world, self.path, self.token = world, f"{channel}?occupancy=1&access_token={token}", token
-        self.names, self.subscribers, self.joined, self.left, self.times = set(), 0, [], [], []
+        self.names, self.subscribers, self.joined, self.left, self.messages = set(), 0, [], [], 0
+        self.began = time.monotonic()
         self.task = asyncio.create_task(self.run())
 
     async def run(self):
@@ -55,7 +64,7 @@ class Room:
 
     def take(self, told):
         self.subscribers = told["subscribers"]
-        self.times.append(time.monotonic())
+        self.messages += 1
         if "who" in told:
             self.names = {each["name"] for each in told["who"]}
         else:
@@ -110,8 +119,8 @@ async def test_names_join_and_leave_at_all_threads(keyed_world):
     await others["tybalt"][3].close()
     await romeo.until(9, ["romeo", "juliet", "nurse"])
     assert sorted(romeo.joined) == ["juliet", "nurse", "tybalt"] and romeo.left == ["tybalt"]
-    # At most one message in a second; the network may delay one.
-    assert all(later - earlier > 0.5 for earlier, later in zip(romeo.times[1:], romeo.times[2:]))
+    # At most one message in a second, however late some of them come.
+    assert romeo.messages <= time.monotonic() - romeo.began + 2
     for token, status in ((None, 401), (issue(sub="x", subscribe=["own.*"]), 403)):
         assert (await fetch(world, f"{channel}?occupancy", token=token))[0] == status
     for socket in others["juliet"] + others["nurse"]:
@@ -134,21 +143,21 @@ async def test_open_channels_tell_how_many(notifying_world):
     task = asyncio.create_task(polls())
     async with websocket(world, f"{channel}?occupancy=1") as socket:
         await until(world, channel, (3, {}))
-        while (told := await message(socket)).get("occupancy", {}).get("subscribers") != 3:
+        while (told := await message(socket)).get("occupancy", {}).get("subscribers", 0) < 3:
             assert "items" in told
+        # It may be told of more at first: a poll that was answered at another thread meanwhile.
+        await seen(lambda: any(told["subscribers"] >= 3 for told in hears.told))
         for number in range(8):
             assert (await fetch(world, channel, b"x"))[0] == 200
             await asyncio.sleep(0.4)
-        deadline = time.monotonic() + WAIT
-        while len(hears.items) < 8:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        await seen(lambda: len(hears.items) == 8)
         # Who was answered at another thread is expected back there for a while, and counts.
         threads = int(world.server.options[1])
         assert all(told["subscribers"] <= 3 + threads - 1 for told in hears.told), hears.told
         # Once it is there, the one who polls does not come and go.
         all_there = [told["subscribers"] for told in hears.told]
-        assert min(all_there[all_there.index(3):]) >= 3, hears.told
+        first = next(at for at, subscribers in enumerate(all_there) if subscribers >= 3)
+        assert min(all_there[first:]) >= 3, hears.told
         assert (await occupancy(world, channel))[0] >= 3
     over = True
     await fetch(world, channel, b"last")

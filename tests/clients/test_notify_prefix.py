@@ -11,6 +11,7 @@ from datetime import datetime
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from events import WAIT
 from test_notify import Events, Messages, ask, message, publish, websocket
 from test_notify_jwt import fetch, fresh, issue
 
@@ -32,12 +33,17 @@ def of(items, channel):
     return [item["data"] for item in items if item["channel"] == channel]
 
 
+async def until(is_so):
+    """Waits until this is so."""
+    end = time.monotonic() + WAIT
+    while not is_so():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
 async def placed(reader):
     """Waits until a subscriber knows where it begins."""
-    end = time.monotonic() + 20
-    while reader.last is None and time.monotonic() < end:
-        await asyncio.sleep(0.02)
-    assert reader.last is not None
+    await until(lambda: reader.last is not None)
 
 
 class FromNow(Messages):
@@ -82,19 +88,19 @@ async def test_a_prefix_is_all_channels_that_begin_so(notifying_world):
     events = [await asyncio.to_thread(EventsFromNow, world, f"{head}.*") for _ in range(3)]
     for reader in sockets:
         await placed(reader)
-    over = asyncio.Event()
+    over, placed_at, polled = asyncio.Event(), [], []
 
     async def polls():
         status, fields, _ = await asyncio.to_thread(ask, world, f"{head}.*?wait=1")
-        after, got = fields["Next-After"], []
+        placed_at.append(fields["Next-After"])
+        after = placed_at[0]
         while not over.is_set():
             status, fields, answer = await asyncio.to_thread(ask, world, f"{head}.*?after={after}&wait=2")
             after = fields["Next-After"] if status == 204 else json.loads(answer)["after"]
-            got += json.loads(answer)["items"] if status == 200 else []
-        return got
+            polled.extend(json.loads(answer)["items"] if status == 200 else [])
 
     poll = asyncio.create_task(polls())
-    await asyncio.sleep(2)
+    await until(lambda: placed_at)
 
     async def lose(writer):
         while not writer.done():
@@ -111,9 +117,10 @@ async def test_a_prefix_is_all_channels_that_begin_so(notifying_world):
         await reader.wait(count)
     for reader in events:
         await asyncio.to_thread(reader.wait, count)
-    await asyncio.sleep(1)
+    await until(lambda: len(polled) >= count)
+    # Nothing comes twice: the poll that is under way ends without items.
     over.set()
-    polled = await poll
+    await poll
     for got in [*(reader.got for reader in sockets), *(reader.got for reader in events), polled]:
         assert len(got) == count
         for channel in CHANNELS:
@@ -138,7 +145,7 @@ async def test_a_kill_is_a_gap_and_nothing_comes_twice(notifying_world):
             await asyncio.to_thread(world.server.restart, True)
 
     await everything(world, head, rounds, kills)
-    await asyncio.sleep(3)
+    await until(lambda: all(reader.gaps and reader.connections >= 3 for reader in readers))
     expected = [str(number) for number in range(rounds)]
     for reader in readers:
         for channel in CHANNELS:
@@ -182,7 +189,7 @@ async def test_binary_messages_have_the_bytes_that_were_published(notifying_worl
             status, _, _ = await asyncio.to_thread(ask, world, channel, body, **fields)
             assert status == 200
             for one in (socket, wide):
-                data = await asyncio.wait_for(one.recv(), 25)
+                data = await asyncio.wait_for(one.recv(), WAIT)
                 assert isinstance(data, bytes)
                 item = unpack(data)
                 expected = {"channel": channel, "key": f"key-{number}", "type": f"image/x-{number}", "id": number, "content": body}
@@ -221,6 +228,6 @@ async def test_many_wait_for_a_prefix_on_all_threads(notifying_world):
     await asyncio.sleep(2)
     await asyncio.to_thread(publish, world, "crowd-prefix.a", "to all", "crowd")
     for thread in threads:
-        await asyncio.to_thread(thread.join, 25)
+        await asyncio.to_thread(thread.join, WAIT)
     assert [status for status, _, _ in answers] == [200] * 40
     assert all(of(json.loads(body)["items"], "crowd-prefix.a") == ["to all"] for _, _, body in answers)

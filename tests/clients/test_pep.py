@@ -201,8 +201,8 @@ async def test_the_server_is_what_it_announces(world, kind):
 
 
 async def test_a_silent_client_of_the_same_version(world, kind):
-    """XEP-0115 6.2, XEP-0163 4.3.4: a client that does not say what it can do delays others of its
-    version by seconds, not by half a minute."""
+    """XEP-0115 6.2, XEP-0163 4.3.4: a client that never says what it can do does not hold up others of its
+    version. By how many seconds it delays them is measured in the simulated world (`eventing.rs`)."""
     if world.server.driver == "prosody":
         pytest.skip("its own affair")
     juliet = await eventing(world, kind)
@@ -219,10 +219,8 @@ async def test_a_silent_client_of_the_same_version(world, kind):
         f"<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:x' ver='{ver}'/></presence>"
     )
     await silent.until(f"urn:x#{ver}")
-    began = asyncio.get_running_loop().time()
     await actor.online()
     assert (await phone.next())[:3] == (juliet.bare, MOOD, "item")
-    assert asyncio.get_running_loop().time() - began < 15
     silent.close()
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from world import befriend
 
-#: Seconds until a session that has just begun is stored.
-STORED = 2.5
+#: Seconds until a session that has just begun is stored: the server waits for two of them, and no figure says it of one session.
+STORED = 4
 
 
 async def restart(world, kill):
