@@ -161,7 +161,7 @@ macro_rules! kinds {
         /// All kinds.
         pub(super) const KINDS: &[Kind] =
             &[$(Kind { name: $name, when: $when, texts: $texts, read: READ, most: $most as f64 },)*
-              Kind { name: "reads of one byte", when: When::Session, texts: |n| message(n, "<a/>"), read: 1, most: 1500.0 }];
+              Kind { name: "reads of one byte", when: When::Session, texts: |n| message(n, "<a/>"), read: 1, most: 1400.0 }];
     };
 }
 
