@@ -65,15 +65,15 @@ counter_table! {
     /// Counters of bytestreams. The proxy's thread is their only writer.
     StreamCounters:
     connections Count "Connections of any kind.";
-    connections_refused Count "Of these, those refused because their address had as many as it may.";
-    connections_displaced Count "Connections that gave way to later ones before they were relayed.";
-    handshakes_failed Count "Connections that were no SOCKS5, or asked for something else, or took too long.";
-    early_bytes Count "Bytes dropped that came before the activation.";
-    streams Count "Streams that were activated.";
-    streams_refused Count "Activations refused, for whatever reason.";
-    streams_full Count "Of these, those for which there was no room.";
-    streams_idle Count "Streams ended because no byte moved.";
-    stream_bytes Count "Bytes relayed, both ways.";
-    waiting Gauge "Connections that are not relayed yet.";
-    relayed Gauge "Streams that are relayed.";
+    connections_refused Count "Of these, those refused because their address had reached its limit.";
+    connections_displaced Count "Connections closed in favour of later ones before they were relayed.";
+    handshakes_failed Count "Connections that did not speak SOCKS5, requested something else, or took too long.";
+    early_bytes Count "Bytes dropped because they arrived before activation.";
+    streams Count "Streams activated.";
+    streams_refused Count "Activations refused, for any reason.";
+    streams_full Count "Of these, those refused for lack of room.";
+    streams_idle Count "Streams ended because no bytes were transferred.";
+    stream_bytes Count "Bytes relayed, in both directions.";
+    waiting Gauge "Connections not relayed yet.";
+    relayed Gauge "Streams being relayed.";
 }

@@ -589,7 +589,7 @@ fn load_with(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     match throng_load::run(matches, &mut *io.out) {
         Ok(throng_load::Outcome::Good) => Ok(()),
         Ok(throng_load::Outcome::Bad) => {
-            Err(Failure::failed("nobody could log in, or messages were lost, duplicated or out of order"))
+            Err(Failure::failed("no session could log in, or messages were lost, duplicated or out of order"))
         }
         Err(throng_load::Failure::Usage(text)) => Err(Failure::new(Exit::Usage, text)),
         Err(throng_load::Failure::Failed(text)) => Err(Failure::failed(text)),

@@ -11,29 +11,29 @@ counter_table! {
     /// Counters of the committer, and of the threads that write and merge tables.
     StoreCounters:
     commits Count "Groups of batches made durable.";
-    batches Count "Batches in them: one for each turn of a shard with writes.";
-    rows Count "Rows put and removed by them.";
-    commit_us Count "Time that they took, until all who waited were told.";
-    stalled_us Count "Of this, time that they waited for rows in memory to become tables.";
+    batches Count "Batches in these groups: one per turn of a shard with writes.";
+    rows Count "Rows written or removed by these batches.";
+    commit_us Count "Time of these commits, until the waiting shards were notified.";
+    stalled_us Count "Of this, time spent waiting for memory tables to be written.";
     syncs Count "Syncs of the journal.";
-    sync_us Count "Time that these took, with the write before each.";
+    sync_us Count "Time of these syncs, including the write before each.";
     journal_bytes Count "Bytes written to the journal.";
-    flushes Count "Memory tables written to tables.";
-    flush_us Count "Time that this took.";
-    flushing Gauge "1 while a memory table is being written to tables.";
+    flushes Count "Memory tables written to disk.";
+    flush_us Count "Time of these writes.";
+    flushing Gauge "1 while a memory table is being written to disk.";
     merges Count "Merges of tables.";
-    merge_us Count "Time that they took.";
+    merge_us Count "Time of these merges.";
     merging Gauge "1 while tables are being merged.";
-    damaged Gauge "Files of tables that were found damaged since the start, or of which rows are lost.";
+    damaged Gauge "Files of tables found damaged, or with lost rows, since the start.";
 }
 
 counter_table! {
     /// Counters of one reading thread.
     ReadCounters:
-    requests Count "Reads answered: of one user at one time each.";
-    queries Count "Queries of rows in them.";
-    unreadable Count "Queries that were answered with an error because what they asked for is damaged.";
-    read_us Count "Time that they took, without their waiting for a thread.";
+    requests Count "Reads answered; each is of one user at one time.";
+    queries Count "Queries in these reads.";
+    unreadable Count "Queries answered with an error because their rows are damaged.";
+    read_us Count "Time of these reads, without the wait for a thread.";
 }
 
 /// One thread's work as other threads see it: its counters, and a histogram of single operations,

@@ -45,16 +45,16 @@ const LOOKUPS_MAX: usize = 64;
 counter_table! {
     /// Counters of one back end.
     Asked:
-    questions Count "Questions that were asked.";
-    yes Count "Answers that a password is right or a user is there, or that a request is allowed.";
-    no Count "Answers that it is not.";
-    late Count "Questions without an answer in time.";
-    wrong Count "Questions to which no answer came, or something else.";
-    unasked Count "Questions that had waited too long, or whose back end had failed meanwhile.";
-    ask_us Count "Time that answers took, microseconds.";
+    questions Count "Requests sent.";
+    yes Count "Positive answers: the password is right, the user exists, or the request is allowed.";
+    no Count "Negative answers.";
+    late Count "Requests without an answer in time.";
+    wrong Count "Requests that got an invalid answer, or none.";
+    unasked Count "Requests not sent: they waited too long, or the back end failed meanwhile.";
+    ask_us Count "Time of answered requests.";
     started Count "Processes started, or connections opened.";
-    waiting Gauge "Questions that wait for a process or connection.";
-    down Gauge "It has failed too often, and is not asked for a while: 1.";
+    waiting Gauge "Requests that wait for a process or a connection.";
+    down Gauge "1 while no requests are sent because too many have failed.";
 }
 
 /// A program and its arguments.

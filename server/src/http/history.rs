@@ -193,7 +193,7 @@ impl History {
     /// A piece of a file of the ring from an offset on, and the generation of the file: after
     /// thinning, it counts as another file.
     pub(super) fn piece(&self, number: u64, from: u64) -> Result<(Vec<u8>, u8), Refused> {
-        let gone = || Refused(StatusCode::NOT_FOUND, "there is no such file, or not any more".into());
+        let gone = || Refused(StatusCode::NOT_FOUND, "this file does not exist, or no longer exists".into());
         let parts = ring::parts(&self.folder).map_err(|_| gone())?;
         let part = parts.into_iter().find(|part| part.number == number).ok_or_else(gone)?;
         let (mut head, mut piece) = (Vec::new(), Vec::new());

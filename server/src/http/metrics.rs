@@ -67,17 +67,18 @@ pub(super) fn text(telemetry: &dyn Telemetry, format: Format) -> String {
     let status = telemetry.status();
     let labels =
         [("version", &*status.version), ("driver", &*status.driver), ("domain", &*status.domain)].map(|(n, v)| (n, v));
-    text.family("throng_build_info", "What runs.", Kind::Gauge).sample(&labels, 1);
+    text.family("throng_build_info", "Version, driver and domain of the running server.", Kind::Gauge)
+        .sample(&labels, 1);
     state(&mut text, &status);
     let shards = telemetry.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
     let mut sets = vec![Numbers { of: "shard", by: Some("shard"), sets: shards.collect() }];
     sets.extend(telemetry.works());
     sets.iter().for_each(|numbers| self::numbers(&mut text, numbers));
     telemetry.delays().iter().for_each(|delay| histogram(&mut text, delay));
-    let help = "Resident memory by what holds it: files are pages of files, rest what no part reports.";
+    let help = "Resident memory by holder: files are pages of files, rest is memory that no part reports.";
     let mut memory = text.family("throng_memory_bytes", help, Kind::Gauge);
     status.memory.iter().for_each(|(part, bytes)| memory.sample(&[("part", part)], bytes));
-    let help = "Addresses that the allocator may write to; those that were never written to are not resident.";
+    let help = "Memory that the allocator has reserved; pages never written to are not resident.";
     text.family("throng_memory_reserved_bytes", help, Kind::Gauge).sample(&[], status.reserved_bytes);
     process(&mut text, &Process::look());
     text.end()
@@ -88,10 +89,10 @@ fn state(text: &mut Text, status: &Status) {
         ("uptime_seconds", "Seconds since the start.", status.uptime_s),
         ("shards", "Number of shards.", status.shards.into()),
         ("connections", "Open connections, authenticated or not.", status.connections),
-        ("connections_max", "Connections that all shards together have room for.", status.connections_max),
+        ("connections_max", "Limit of connections of all shards together.", status.connections_max),
         (
             "shards_not_accepting",
-            "Shards that accept no connections for now: there is no room, or no descriptors are left.",
+            "Shards that accept no connections at the moment, for lack of room or of descriptors.",
             status.not_accepting.as_ref().map_or(0, |paused| paused.shards.into()),
         ),
         ("sessions", "Bound sessions with a connection.", status.sessions),
@@ -99,30 +100,29 @@ fn state(text: &mut Text, status: &Status) {
         ("storage_full", "1 while new messages are refused because the disk is full.", status.storage_full.into()),
         (
             "storage_lacks_bytes",
-            "Bytes that have to be freed on the store's device before new messages are accepted again.",
+            "Bytes to be freed on the store's device before new messages are accepted again.",
             status.storage_lacks_bytes,
         ),
         (
             "clock_in_doubt",
-            "1 while the wall clock is far from what was expected: what is old by it alone is not deleted.",
+            "1 while the wall clock is far from the expected time: nothing is deleted only because it is old.",
             status.clock.is_some().into(),
         ),
-        ("stopping", "1 while the server is on its way out.", status.stopping.into()),
+        ("stopping", "1 while the server is stopping.", status.stopping.into()),
         (
             "recorder_failed",
-            "1 once the activity recorder has failed: nothing is recorded until the server is started again.",
+            "1 after the activity recorder has failed: it records nothing until the server is restarted.",
             status.unrecorded.is_some().into(),
         ),
     ] {
         text.family(&format!("throng_{name}"), help, Kind::Gauge).sample(&[], value);
     }
-    let help = "Lines of the log that were lost: they came faster than they were read, or could not be written.";
+    let help = "Log lines lost because they came faster than they were read, or could not be written.";
     text.family("throng_log_lines_lost", help, Kind::Counter).sample(&[], status.log_lines_lost);
     if let Some(certificate) = &status.certificate {
-        let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left.";
+        let help = "When the TLS certificate in use expires, in seconds since 1970; subtract time() for the time left.";
         text.family("throng_tls_certificate_expires_seconds", help, Kind::Gauge).sample(&[], certificate.expires_s);
-        let help =
-            "Domains, localhost aside, with a certificate that the server has signed itself: clients warn or refuse.";
+        let help = "Domains except localhost with a certificate signed by the server itself: clients warn or refuse.";
         text.family("throng_tls_self_signed_domains", help, Kind::Gauge).sample(&[], certificate.self_signed.len());
     }
 }
@@ -188,15 +188,15 @@ fn seconds(us: u64) -> String {
 
 /// The metrics that Prometheus client libraries have for every process.
 fn process(text: &mut Text, process: &Process) {
-    let help = "Processor time that was used, in user and system mode.";
+    let help = "CPU time used, in user and system mode.";
     if let Some(cpu) = process.cpu_seconds {
         text.family("process_cpu_seconds", help, Kind::Counter).sample(&[], cpu);
     }
     for (name, help, value) in [
-        ("open_fds", "Open file descriptors; sockets in io_uring's own table are none.", process.open_fds),
-        ("max_fds", "Descriptors that there may be.", process.max_fds),
+        ("open_fds", "Open file descriptors, without sockets in io_uring's own table.", process.open_fds),
+        ("max_fds", "Limit of file descriptors.", process.max_fds),
         ("resident_memory_bytes", "Resident memory, pages of files included.", process.resident_bytes),
-        ("virtual_memory_bytes", "Addresses that are mapped.", process.virtual_bytes),
+        ("virtual_memory_bytes", "Mapped addresses.", process.virtual_bytes),
         ("threads", "Threads.", process.threads),
     ] {
         if let Some(value) = value {
@@ -204,7 +204,7 @@ fn process(text: &mut Text, process: &Process) {
         }
     }
     if let Some(start) = process.start_seconds {
-        let help = "When the process has started, in seconds since 1970.";
+        let help = "When the process started, in seconds since 1970.";
         text.family("process_start_time_seconds", help, Kind::Gauge).sample(&[], format!("{start:.2}"));
     }
 }

@@ -117,7 +117,7 @@ mod tests {
             "{told:?}"
         );
         assert!(told[1].starts_with("lock knobs has been held by `plant` for 9 s"), "{told:?}");
-        assert!(told[1].ends_with("; for up to 7 s it has kept waiting: `admin`"), "{told:?}");
+        assert!(told[1].ends_with("; waiting for up to 7 s: `admin`"), "{told:?}");
         assert!(told[2].starts_with("disk takes 203 ms per journal sync, mean of the last 4"), "{told:?}");
     }
 

@@ -359,7 +359,7 @@ impl Profiles {
 }
 
 fn nothing() -> Refused {
-    Refused::Invalid("there is no profile; it ends when nobody asks about it for ten seconds".into())
+    Refused::Invalid("there is no profile; it ends after ten seconds without a request about it".into())
 }
 
 fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {

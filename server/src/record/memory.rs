@@ -94,7 +94,7 @@ impl Source for Memory {
         let help = "Held by this part, as its owner reports; `resident` is all that is in memory, `files` pages of files, \
                     `rest` what no part has reported; `reserved` is what the allocator may write to, resident or not.";
         let fields = vec![Field::gauge("held", "MiB", 9, help).per(1 << 20)];
-        vec![Module::single("heap", "Memory of the server, by what holds it.", fields).by("part", PARTS_MAX)]
+        vec![Module::single("heap", "Memory of the server, by holder.", fields).by("part", PARTS_MAX)]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -354,26 +354,26 @@ fn rate(name: &'static str, help: &'static str) -> Field {
 impl Source for Queues {
     fn modules(&self) -> Vec<Module> {
         let fields = vec![
-            Field::gauge("length", "", 8, "What waits in all shards' queues of the kind; outbound in bytes."),
-            Field::gauge("longest", "", 8, "What waits in the longest."),
+            Field::gauge("length", "", 8, "Entries in all shards' queues of this kind; bytes for outbound."),
+            Field::gauge("longest", "", 8, "Entries in the longest queue."),
             Field::gauge("busy", "", 6, "Queues that are not empty."),
-            rate("in1", "What comes in, mean of the last second or so."),
-            rate("in10", "The same of the last ten."),
-            rate("in100", "The same of the last hundred."),
-            rate("out1", "What goes out, mean of the last second or so."),
-            rate("out10", "The same of the last ten."),
-            rate("out100", "The same of the last hundred."),
+            rate("in1", "Entries added, mean of about the last second."),
+            rate("in10", "The same over the last ten seconds."),
+            rate("in100", "The same over the last hundred seconds."),
+            rate("out1", "Entries removed, mean of about the last second."),
+            rate("out10", "The same over the last ten seconds."),
+            rate("out100", "The same over the last hundred seconds."),
             Field::gauge(
                 "delay",
                 "ms",
                 8,
-                "Time that what comes now waits in the queue where it is longest: length by rate out.",
+                "Wait of a new entry in the queue where it is longest: length divided by rate of removal.",
             ),
             Field::gauge(
                 "oldest",
                 "ms",
                 8,
-                "Age of the oldest that waits. Of jobs and of those kept: time since there was none. Of outbound: of the oldest send, to the second.",
+                "Age of the oldest entry. For jobs and kept ones: time since the queue was empty. For outbound: of the oldest send, to the second.",
             ),
         ];
         let kinds = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
@@ -381,11 +381,11 @@ impl Source for Queues {
             Module::single("queue", "Queues of the shards, by kind.", fields).by(Cow::Borrowed("kind"), kinds),
             Module::single(
                 "queues",
-                "All queues but those of bytes.",
+                "All queues except those in bytes.",
                 vec![
                     Field::gauge("busy", "", 6, "Queues that are not empty."),
-                    Field::gauge("longest", "", 8, "What waits in the longest."),
-                    Field::gauge("sum", "", 8, "What waits in all."),
+                    Field::gauge("longest", "", 8, "Entries in the longest queue."),
+                    Field::gauge("sum", "", 8, "Entries in all of them."),
                 ],
             ),
         ]

@@ -46,8 +46,8 @@ fn told_us(told: u64, counted: u64, passed_us: u64) -> u64 {
 impl Source for Shards {
     fn modules(&self) -> Vec<Module> {
         let mut fields: Vec<Field> = Counters::default().list().into_iter().map(field).collect();
-        fields.push(Field::quotient("events_turn", "", ("events", "turns", 1), "Events of the network a turn."));
-        vec![Module::single("shard", "What each shard counts of itself.", fields).by("shard", SHARDS_MAX).adds_up()]
+        fields.push(Field::quotient("events_turn", "", ("events", "turns", 1), "Network events per turn."));
+        vec![Module::single("shard", "The counters of each shard.", fields).by("shard", SHARDS_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -132,9 +132,9 @@ impl Source for Works {
         let Work { module, help, piece: (piece, count), means, workers } = &self.work;
         let counted = workers.first().map(|worker| worker.counters.list()).unwrap_or_default();
         let mut fields: Vec<Field> = counted.into_iter().map(field).collect();
-        let told = "to an eighth";
-        fields.push(level(piece, "p99", format!("99 of 100 {count} of the interval took no longer, {told}.")));
-        fields.push(level(piece, "max", format!("The longest of the interval's {count}, {told}.")));
+        let told = "to within an eighth";
+        fields.push(level(piece, "p99", format!("99th percentile of the interval's {count}, {told}.")));
+        fields.push(level(piece, "max", format!("Maximum of the interval's {count}, {told}.")));
         fields.push(mean(piece, count));
         fields.extend(means.iter().map(|(of, by)| mean(of, by)));
         let module = Module::single(*module, *help, fields);

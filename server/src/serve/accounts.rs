@@ -158,7 +158,7 @@ impl Accounts for AtRest {
         let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
         let record = record_of(&*self.engine, jid.as_str())?.and_then(|record| Credentials::decode(&record).ok());
         let Some(mut credentials) = record.filter(|found| found.standing() == Standing::Applies) else {
-            return Err(Fault::new(FaultKind::NotFound, format!("there is no user {jid} who waits for approval")));
+            return Err(Fault::new(FaultKind::NotFound, format!("there is no account {jid} that waits for approval")));
         };
         let mut writes = Batch::new();
         invitation::delete_applicant(&mut writes, jid.domain(), jid.as_str());

@@ -266,7 +266,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
     match reply {
         Reply::Done(n) => Ok(u64::from(n)),
         Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
-        Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("there is {what} already"))),
+        Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("{what} already exists"))),
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
         Reply::Unreadable => Err(unreadable(what)),
         Reply::Busy => {
@@ -386,7 +386,7 @@ impl Accounts for Running {
         let jid = self.account(user)?;
         let reply = self
             .ask(self.home(&jid), Command::Account(AccountCommand::Decide { account: jid.as_str().into(), approve }))?;
-        done(reply, &format!("user {jid} who waits for approval")).map(drop)
+        done(reply, &format!("account {jid} that waits for approval")).map(drop)
     }
 
     fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {

@@ -187,7 +187,7 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
     );
     let sum = |of: fn(&Web) -> f64| view.last().map_or_else(|| "-".into(), |s| short(s.sum(|shard| of(&shard.web))));
     let third = format!(
-        "channels {}  polls {}  events {}  sockets {}  pub/s {}  told/s {}  gaps/s {}",
+        "channels {}  polls {}  events {}  sockets {}  pub/s {}  sent/s {}  gaps/s {}",
         sum(|web| web.channels),
         sum(|web| web.polls),
         sum(|web| web.events),
@@ -421,18 +421,18 @@ KEYS
   j k, arrows, PgUp PgDn   scroll                     q, Esc, Ctrl-C   quit
   Ctrl-Z         to the shell; its `fg` comes back
 
-SHARDS   CPU% of one core that the shard ran, WAIT% that it could have run but
-         had no core; turns of its loop, `STILL`: none for a second;
-         connections, sessions; stanzas and bytes in and out; UNSENT: bytes
-         that clients do not take; QUEUED: what waits for the disk, other
-         shards, reads, passwords, users that are still read
-QUEUES   of all shards by kind, rates of ten seconds; how long what comes now
-         waits; when it is empty at these rates; `never`: more comes than goes
+SHARDS   CPU%: of one core, running; WAIT%: ready to run, without a core; turns
+         of the loop (`STILL`: none for a second); connections, sessions;
+         stanzas and bytes in and out; UNSENT: bytes that clients do not read;
+         QUEUED: effects and reads that wait for the disk, other shards,
+         passwords or the state of users
+QUEUES   all shards, by kind; rates over ten seconds; how long a new entry
+         waits; time until empty at these rates (`never`: it grows)
 SESSIONS the busiest of the last two seconds; figures may be too small for
-         sessions that are not among the busiest all the time, never too large.
+         sessions that are not always among the busiest, but never too large.
          Rooms are not served yet, so there is no list of busy rooms.
-WEB      channels that some wait for; long polls, events and WebSockets of them,
-         all requests that WAIT; items published and told; times that one missed
-         some, or took them too slowly; REFused; XMPP by WebSocket (WS) and BOSH
-CURVES   a column a second: now, and <the most that is seen; msg/s are messages
-         that sessions were given, in/s and out/s stanzas from and to clients";
+WEB      channels with waiting subscribers; long polls, event streams and
+         WebSockets; WAIT: all waiting requests; items published and delivered;
+         gaps and slow subscribers; REFused; XMPP by WebSocket (WS) and BOSH
+CURVES   one column per second: now, and <the maximum shown; msg/s: messages
+         delivered to sessions; in/s, out/s: stanzas from and to clients";

@@ -156,7 +156,7 @@ fn channels_have_a_line_and_a_screen() {
     busy.shards[1].web = Web { polls: 1.0, waiting: 1.0, ..Web::default() };
     view.take(News::Second(Box::new(busy)));
     let text = shown(&view, &Chosen::default(), 80, 24);
-    let sums = "channels 1234  polls 51  events 100k  sockets 7  pub/s 3  told/s 300k  gaps/s 0.5";
+    let sums = "channels 1234  polls 51  events 100k  sockets 7  pub/s 3  sent/s 300k  gaps/s 0.5";
     assert!(text.contains(&sums[..80]), "{text}");
     assert!(text.contains("reads             18k") && text.contains("user0@"), "and the rest is there\n{text}");
     let text = shown(&view, &Chosen { tab: Tab::Web, ..Chosen::default() }, 80, 24);

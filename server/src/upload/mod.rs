@@ -35,13 +35,13 @@ counter_table! {
     /// Counters of uploads and downloads. The thread that answers is their only writer.
     UploadCounters:
     requests Count "Requests of any kind.";
-    uploads Count "Files taken.";
-    upload_bytes Count "Bytes of them.";
-    uploads_refused Count "Uploads refused or broken off, for whatever reason.";
-    uploads_full Count "Of these, those for which there was no room.";
-    downloads Count "Files, or ranges of them, that were begun to be sent.";
-    download_bytes Count "Bytes of them.";
-    stored_bytes Gauge "Bytes of all files on the disk at the last upload or round of the sweep that was seen.";
+    uploads Count "Files uploaded.";
+    upload_bytes Count "Bytes of these files.";
+    uploads_refused Count "Uploads refused or interrupted, for any reason.";
+    uploads_full Count "Of these, those refused for lack of room.";
+    downloads Count "Downloads started, of files or ranges of files.";
+    download_bytes Count "Bytes sent by downloads.";
+    stored_bytes Gauge "Bytes of all stored files, as of the last upload or sweep.";
 }
 
 /// Looks up the owners of files.

@@ -36,8 +36,8 @@ struct Refused(StatusCode, &'static str);
 impl From<NoFile> for Refused {
     fn from(why: NoFile) -> Refused {
         match why {
-            NoFile::Twice => Refused(StatusCode::CONFLICT, "this file is there, or is being uploaded\n"),
-            NoFile::NoOwner => Refused(StatusCode::FORBIDDEN, "the account of this slot is not there any more\n"),
+            NoFile::Twice => Refused(StatusCode::CONFLICT, "this file already exists or is being uploaded\n"),
+            NoFile::NoOwner => Refused(StatusCode::FORBIDDEN, "the account of this slot no longer exists\n"),
             NoFile::Full => Refused(StatusCode::INSUFFICIENT_STORAGE, "there is no room for this file\n"),
             NoFile::NotNow => Refused(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW),
             NoFile::Io(error) => {
@@ -48,7 +48,7 @@ impl From<NoFile> for Refused {
     }
 }
 
-const BROKEN_OFF: Refused = Refused(StatusCode::BAD_REQUEST, "the upload was broken off\n");
+const BROKEN_OFF: Refused = Refused(StatusCode::BAD_REQUEST, "the upload was interrupted\n");
 const SLOW: Refused = Refused(StatusCode::REQUEST_TIMEOUT, "the upload is too slow\n");
 
 pub(super) async fn put(shared: &Shared, named: Named, request: Request<Incoming>, now_s: u64) -> Response<Content> {
@@ -77,7 +77,7 @@ async fn take(shared: &Shared, named: &Named, request: Request<Incoming>, now_s:
         let Ok(bytes) = frame.map_err(|_| BROKEN_OFF)?.into_data() else { continue };
         came += bytes.len() as u64;
         if came > size {
-            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, "this is more than the slot is for\n"));
+            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, "the file is larger than its slot\n"));
         }
         for part in bytes.chunks(PIECE) {
             if piece.len() + part.len() > PIECE {
@@ -116,8 +116,8 @@ fn slot(shared: &Shared, named: &Named, headers: &HeaderMap, now_s: u64) -> Resu
         return Err(Refused(StatusCode::UNAUTHORIZED, "the Authorization header of the slot is missing\n"));
     };
     Slot::read(&shared.key, &named.id, &named.name, token.trim(), now_s).map_err(|fault| match fault {
-        Fault::Forged => Refused(StatusCode::FORBIDDEN, "there is no such slot\n"),
-        Fault::Late => Refused(StatusCode::GONE, "the time of this slot is over\n"),
+        Fault::Forged => Refused(StatusCode::FORBIDDEN, "this slot is unknown\n"),
+        Fault::Late => Refused(StatusCode::GONE, "this slot has expired\n"),
     })
 }
 
@@ -127,17 +127,17 @@ fn check(slot: &Slot, headers: &HeaderMap) -> Result<String, Refused> {
     match length {
         None => return Err(Refused(StatusCode::LENGTH_REQUIRED, "Content-Length is missing\n")),
         Some(length) if length > slot.size => {
-            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, "this is more than the slot is for\n"));
+            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, "the file is larger than its slot\n"));
         }
         Some(length) if length < slot.size => {
-            return Err(Refused(StatusCode::BAD_REQUEST, "this is less than the slot is for\n"));
+            return Err(Refused(StatusCode::BAD_REQUEST, "the file is smaller than its slot\n"));
         }
         Some(_) => {}
     }
     let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default().trim());
     match (slot.content_type.as_deref(), given) {
         (Some(said), Some(given)) if !is_same_type(said, given) => {
-            Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the slot is for another Content-Type\n"))
+            Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the slot was requested for another Content-Type\n"))
         }
         (Some(said), _) => Ok(said.to_owned()),
         (None, Some(given)) if is_content_type(given) => Ok(given.to_owned()),

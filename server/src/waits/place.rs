@@ -79,55 +79,55 @@ macro_rules! places {
 places! {
     // Locks: held briefly, so a second is long.
     LockKnobs, "lock knobs", Lock, 1_000, "to read or set the knobs";
-    LockTurning, "lock turning", Lock, 1_000, "until a change of knobs before its own is with all shards";
-    LockBackup, "lock backup", Lock, 1_000, "to see how far a backup is";
-    LockProfile, "lock profile", Lock, 1_000, "to see how far a profile is";
-    LockTraces, "lock traces", Lock, 1_000, "to see which users' stanzas are traced";
-    LockEvents, "lock events", Lock, 1_000, "to note or list what operators did";
-    LockClock, "lock clock", Lock, 1_000, "to look whether the wall clock is believed";
-    LockTurns, "lock turns", Lock, 1_000, "to see which shards turn";
+    LockTurning, "lock turning", Lock, 1_000, "until an earlier change of knobs has reached all shards";
+    LockBackup, "lock backup", Lock, 1_000, "to read the progress of a backup";
+    LockProfile, "lock profile", Lock, 1_000, "to read the progress of a profile";
+    LockTraces, "lock traces", Lock, 1_000, "to read which users' stanzas are traced";
+    LockEvents, "lock events", Lock, 1_000, "to record or list operators' actions";
+    LockClock, "lock clock", Lock, 1_000, "to check whether the wall clock is trusted";
+    LockTurns, "lock turns", Lock, 1_000, "to check which shards make progress";
     LockLsm, "lock lsm", Lock, 1_000, "to write to the store while another thread does";
-    LockRows, "lock rows", Lock, 1_000, "for the rows in memory while they are copied or added to";
+    LockRows, "lock rows", Lock, 1_000, "for the rows in memory, which are being copied or extended";
     LockSpare, "lock spare", Lock, 1_000, "for the memory of the next memory table";
     LockFilters, "lock filters", Lock, 1_000, "for the filters of tables";
-    LockTables, "lock tables", Lock, 1_000, "until tables are listed";
-    LockWorker, "lock worker", Lock, 1_000, "to give work to a thread of the store or to take it";
-    LockArrivals, "lock arrivals", Lock, 1_000, "to hand a socket over to another shard or to take it";
+    LockTables, "lock tables", Lock, 1_000, "for the list of tables";
+    LockWorker, "lock worker", Lock, 1_000, "to pass work to a thread of the store, or to take it";
+    LockArrivals, "lock arrivals", Lock, 1_000, "to pass a socket to another shard, or to take it";
     LockUploads, "lock uploads", Lock, 1_000, "to count a file or a connection of an upload";
     LockBytestreams, "lock bytestreams", Lock, 1_000, "to count a connection of a bytestream";
 
     // Shards.
     Network, "network", Rest, 1_000, "for its clients, letters, or the next sweep";
-    Congested, "congested", Sleep, 1_000, "until another shard, the committer or the disk has room for what it has";
+    Congested, "congested", Sleep, 1_000, "until another shard, the committer or the disk has room for its output";
     CommitRoom, "commit queue", Channel, 1_000, "for room in its queue to the committer";
 
     // The store.
     Batches, "batches", Rest, EVER, "for writes to commit";
-    Gathering, "gathering", Sleep, 1_000, "for more writes that share a sync with those it has";
-    JournalWrite, "journal write", Write, 1_000, "until the journal's file has taken a group of writes";
-    JournalSync, "journal sync", Sync, 1_000, "until the device has a group of writes: nothing of these turns is answered before";
+    Gathering, "gathering", Sleep, 1_000, "for more writes that can share the next sync";
+    JournalWrite, "journal write", Write, 1_000, "until a group of writes is in the journal's file";
+    JournalSync, "journal sync", Sync, 1_000, "until the device has a group of writes; their turns are answered only then";
     SegmentSync, "segment sync", Sync, 1_000, "until a segment of the journal has begun or ended";
     DiskSpace, "disk space", Sleep, 10_000, "for space on the device";
-    MergePace, "merge pace", Sleep, 1_000, "because tables are merged more slowly than rows come";
-    TableRoom, "table room", Sleep, 1_000, "for rows in memory to become a table";
+    MergePace, "merge pace", Sleep, 1_000, "because rows arrive faster than tables are merged";
+    TableRoom, "table room", Sleep, 1_000, "for a memory table to be written";
     TableWrite, "table write", Write, 60_000, "until a table has been written";
     TableMerge, "table merge", Write, 600_000, "until tables have been merged";
-    Requests, "read requests", Rest, EVER, "for reads of the store that shards ask for";
+    Requests, "read requests", Rest, EVER, "for reads of the store requested by shards";
     TableRead, "table read", Read, 1_000, "for rows of the store";
-    TableWork, "table work", Rest, EVER, "for tables to write or to merge, or for space of theirs to give back";
-    Freeing, "freeing", Sleep, 1_000, "before it gives back the next piece of a table that has been merged";
+    TableWork, "table work", Rest, EVER, "for tables to write, to merge or to release";
+    Freeing, "freeing", Sleep, 1_000, "before it releases the next part of a merged table";
 
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
     Pushes, "pushes", Rest, EVER, "for pushes to send, and for answers of push services";
-    BackEnds, "back ends", Rest, EVER, "for questions about users who are kept elsewhere and about channels, and for their answers";
-    Orders, "orders", Rest, EVER, "for orders of administrators";
-    Clients, "control clients", Rest, EVER, "for somebody at the control socket";
-    ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to a question of the operator's";
-    Wishes, "wishes", Rest, EVER, "for a signal, an order, or a knob to put back";
-    Interval, "interval", Rest, EVER, "for its next look";
+    BackEnds, "back ends", Rest, EVER, "for requests about external users and channels, and for their answers";
+    Orders, "orders", Rest, EVER, "for administrators' commands";
+    Clients, "control clients", Rest, EVER, "for clients of the control socket";
+    ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to an operator's request";
+    Wishes, "wishes", Rest, EVER, "for a signal, a command, or a knob to reset";
+    Interval, "interval", Rest, EVER, "for its next check";
     LogLines, "log lines", Rest, EVER, "for lines of the log";
-    LogWrite, "log write", Write, 1_000, "until whoever reads the log has taken a line";
+    LogWrite, "log write", Write, 1_000, "until the reader of the log has taken a line";
 }
 
 impl Place {

@@ -31,13 +31,13 @@ pub fn standing(look: &Look, standing: &Standing) -> String {
     match standing.place {
         Some(place) if place.sort() == Sort::Lock => {
             let holders = names(look, |other| held(other, place).is_some() && other.tid != standing.tid);
-            let holders = if holders.is_empty() { "nobody whom the server knows".to_owned() } else { holders };
+            let holders = if holders.is_empty() { "an unknown thread".to_owned() } else { holders };
             format!("has waited {} for {seconds} s: `{}` is held by {holders}", place.help(), place.name())
         }
         Some(place) => {
             let stopped = Task::of(standing.tid).filter(Task::is_stopped).map(|task| format!(", and {}", task.doing()));
             let (stopped, place, waits) = (stopped.unwrap_or_default(), place.name(), place.help());
-            format!("has stood at `{place}` for {seconds} s: it waits {waits}{stopped}")
+            format!("has been at `{place}` for {seconds} s: it waits {waits}{stopped}")
         }
         None => {
             let doing = Task::of(standing.tid).map_or_else(|| "has ended".to_owned(), |task| task.doing());
@@ -77,11 +77,11 @@ fn lock(look: &Look, place: Place) -> Option<Stuck> {
             };
             format!("has been held by `{}` for {seconds} s, which {doing}", holder.thread)
         }
-        None => "is held by nobody whom the server knows".to_owned(),
+        None => "is held by an unknown thread".to_owned(),
     };
     if let Some(seconds) = waited {
         let waiters = names(look, |standing| standing.place == Some(place));
-        text += &format!("; for up to {seconds} s it has kept waiting: {waiters}");
+        text += &format!("; waiting for up to {seconds} s: {waiters}");
     }
     let seconds = holder.map_or(0, |(_, seconds)| seconds).max(waited.unwrap_or(0));
     let waiters = look.threads.iter().filter(|standing| standing.place == Some(place)).count() as u64;
@@ -138,7 +138,7 @@ mod tests {
         let asleep = [thread("shard-0", None, 9, &[]), thread("throng-commit", Some(Place::JournalSync), 3, &[])];
         let told = told(&asleep);
         assert_eq!(told[0], ("shard-0".to_owned(), "has been at no known place for 9 s: it has ended".to_owned()));
-        assert!(told[1].1.starts_with("has stood at `journal sync` for 3 s: it waits until the device"), "{told:?}");
+        assert!(told[1].1.starts_with("has been at `journal sync` for 3 s: it waits until the device"), "{told:?}");
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             thread("retention", Some(Place::LockKnobs), 0, &[]),
         ];
         let told = told(&threads);
-        let lock = "has been held by `plant` for 12 s, which has ended; for up to 10 s it has kept waiting: `admin`, `retention`";
+        let lock = "has been held by `plant` for 12 s, which has ended; waiting for up to 10 s: `admin`, `retention`";
         assert_eq!(told[0], ("lock knobs".to_owned(), lock.to_owned()));
         let waits = "has waited to read or set the knobs for 10 s: `lock knobs` is held by `plant`";
         assert_eq!(told[1], ("admin".to_owned(), waits.to_owned()));
@@ -160,7 +160,7 @@ mod tests {
         let work = thread("throng-flush", Some(Place::TableWrite), 20, &[(Place::LockRows, 20)]);
         assert_eq!(told(std::slice::from_ref(&work)), []);
         let told = told(&[work, thread("throng-commit", Some(Place::LockRows), 3, &[])]);
-        let lock = "has been held by `throng-flush` for 20 s, which is at `table write`; for up to 3 s it has kept waiting: `throng-commit`";
+        let lock = "has been held by `throng-flush` for 20 s, which is at `table write`; waiting for up to 3 s: `throng-commit`";
         assert_eq!(told[0], ("lock rows".to_owned(), lock.to_owned()));
     }
 }

@@ -79,16 +79,16 @@ const HOSTS_MAX: usize = 256;
 counter_table! {
     /// Counters of one push service.
     Asked:
-    tries Count "Requests that were sent, each try.";
-    taken Count "Pushes that were taken.";
-    gone Count "Pushes to registrations that the service does not know any more.";
-    refused Count "Pushes that were refused for good, by another status.";
-    busy Count "Answers that say that it is too much for now: 429.";
+    tries Count "Requests sent, repetitions included.";
+    taken Count "Pushes accepted.";
+    gone Count "Pushes to registrations that the service no longer knows.";
+    refused Count "Pushes refused permanently, by another status.";
+    busy Count "Answers with status 429: too many requests.";
     faults Count "Requests that failed: 5xx, no answer in time, or no connection.";
-    late Count "Pushes that were given up, because the service could not be asked in time.";
-    ask_us Count "Time that answers took, microseconds.";
+    late Count "Pushes given up because the service could not be reached in time.";
+    ask_us Count "Time of answered requests.";
     waiting Gauge "Pushes that wait for a connection.";
-    down Gauge "Hosts that have failed too often, and are not asked for a while.";
+    down Gauge "Hosts that get no requests for a while because too many have failed.";
 }
 
 /// Settings for sending pushes.

@@ -211,13 +211,8 @@ fn where_there_is_neither_the_errors_say_what_to_do() {
     for (to, transport, path, said) in [
         (&http, "websocket", "/nothing", "websocket: the server answers 404 to GET /nothing; see --path and --to"),
         (&http, "bosh", "/nothing", "bosh: the server answers 404 to POST /nothing; see --path and --to"),
-        (
-            &server.plain,
-            "bosh",
-            "/http-bind",
-            "http: the answer is none of HTTP/1.1; is --to where the server has HTTP?",
-        ),
-        (&server.plain, "websocket", "/x", "http: the answer is none of HTTP/1.1; is --to where the server has HTTP?"),
+        (&server.plain, "bosh", "/http-bind", "http: the answer is not HTTP/1.1; is --to where the server has HTTP?"),
+        (&server.plain, "websocket", "/x", "http: the answer is not HTTP/1.1; is --to where the server has HTTP?"),
     ] {
         let result = load(to, transport, &["--path", path, "--ramp-s-max", "2", "--hold-s", "0.1", "--drain-s", "0.1"]);
         assert!(result["errors"][said].as_u64() > Some(0), "{said}: {result}");

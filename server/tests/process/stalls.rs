@@ -318,7 +318,7 @@ fn a_lock_that_is_held_is_named_with_its_holder_and_who_waits() {
     let set = set.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _waits = Kill(set.expect("throng runs"));
     let by = Named {
-        log: &["queue=\"lock knobs\"", "owner=plant", "unit=\"threads\"", "it has kept waiting: "],
+        log: &["queue=\"lock knobs\"", "owner=plant", "unit=\"threads\"", "; waiting for up to "],
         panel: &["lock knobs has been held by `plant` for", "`admin`"],
         mark: "lock knobs has been held by `plant`",
         profile: &|profile| {

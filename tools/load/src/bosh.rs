@@ -509,7 +509,7 @@ pub(crate) fn read<'a>(body: &'a [u8], scanner: &mut Scanner) -> Result<(Said, &
 
 fn said(element: &Element<'_>) -> Result<(Said, std::ops::Range<usize>), String> {
     if !element.is("body", HTTPBIND) {
-        return Err("bosh: an answer that is no <body/>; see --path".into());
+        return Err("bosh: an answer other than <body/>; see --path".into());
     }
     let mut said = Said::default();
     for attribute in element.attributes().filter(|attribute| attribute.prefix().is_empty()) {

@@ -377,7 +377,7 @@ impl Client {
             Step::Success if element.is("success", SASL) => {
                 let proved = self.scram.take().is_none_or(|scram| scram.verify(&element.text()));
                 if !proved {
-                    return self.fail(news, "authentication: the server has not proved itself".into(), false);
+                    return self.fail(news, "authentication: the server's proof is missing or wrong".into(), false);
                 }
                 self.restart(tools.profile, Step::BindFeatures, out);
                 if tools.profile.pipelined {
@@ -520,7 +520,7 @@ impl Client {
         let stands = match self.kept.as_mut().map(|kept| kept.succeeded(element)) {
             Some(Ok(stands)) if proved => stands,
             Some(Err(why)) => return self.fail(news, format!("authentication: {why}"), false),
-            _ => return self.fail(news, "authentication: the server has not proved itself".into(), false),
+            _ => return self.fail(news, "authentication: the server's proof is missing or wrong".into(), false),
         };
         self.step = Step::Settled;
         if stands == Stands::Bound {

@@ -428,7 +428,7 @@ fn direct(
             return broken.map_or(Ok(()), Err);
         }
         if gone || over_at.is_some_and(|at| now > at + END_MAX) {
-            return Err(broken.unwrap_or("workers have ended without a last word".into()));
+            return Err(broken.unwrap_or("workers ended without a report".into()));
         }
     }
 }

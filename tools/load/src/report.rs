@@ -46,7 +46,7 @@ fn verdict(whole: &Whole) -> String {
     let told = faults(whole).into_iter().filter(|(_, count)| *count > 0);
     let mut wrong: Vec<String> = told.map(|(what, count)| format!("{what} {count}")).collect();
     if whole.gauges.arrived == 0 {
-        wrong.push("nobody could log in".into());
+        wrong.push("no session could log in".into());
     }
     if wrong.is_empty() { "good".into() } else { format!("NOT good: {}", wrong.join(", ")) }
 }

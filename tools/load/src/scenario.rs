@@ -71,129 +71,129 @@ table! {
             domain: String = "localhost".into(), "NAME",
                 "The server's domain";
             transport: Transport = Transport::Tcp, "WORD",
-                "What carries the streams: tcp, websocket (RFC 7395) or bosh (XEP-0124); to is then where the server has HTTP";
+                "The transport of streams: tcp, websocket (RFC 7395) or bosh (XEP-0124); with the latter two, to is the address of HTTP";
             path: String = String::new(), "PATH",
-                "Path of the server's WebSocket or BOSH; empty: /xmpp-websocket or /http-bind";
+                "Path of WebSocket or BOSH at the server; empty: /xmpp-websocket or /http-bind";
             wait_s: u32 = 60, "SECONDS",
-                "Over BOSH: how long a request may wait for something to say, if the server agrees";
+                "Over BOSH: how long a request may wait for an answer, if the server agrees";
             tls: Tls = Tls::Off, "WORD",
-                "When streams are secured: off, starttls or direct; 248 bytes more of memory a client";
+                "How streams are encrypted: off, starttls or direct; takes 248 bytes more memory per client";
             tls_insecure: bool = false, "",
-                "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
+                "Accept any certificate; TLS requires this flag, since the generator verifies none";
             auth: Auth = Auth::Auto, "WORD",
                 "How to authenticate: plain, scram-sha-1, scram-sha-256, scram-sha-512 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
             login: Login = Login::Sasl, "WORD",
-                "How to come to a session: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: the same, and by a token when \
-                 returning (XEP-0484), which goes with the header";
+                "How to log in: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: sasl2 with a token when returning \
+                 (XEP-0484), which is sent with the header";
             resume: bool = false, "",
-                "With sasl2 or fast: manage the stream (XEP-0198), and resume the session after a reset";
+                "With sasl2 or fast: enable stream management (XEP-0198), and resume the session after a reset";
             pipelined: bool = false, "",
-                "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
-                 if auth names a mechanism, and behind success the new header, bind and presence at once";
+                "Do not wait for answers that are not needed (XEP-0305): authentication begins with the header, \
+                 if auth names a mechanism; the new header, bind and presence follow success at once";
             server_pid: u32 = 0, "PID",
                 "Process whose CPU and memory are measured; 0: the one that owns the listening socket, if it is on this machine";
         }
         "Accounts" {
             user_prefix: String = "u".into(), "TEXT",
-                "Accounts are this and a number: u0, u1, ..";
+                "Account names are this and a number: u0, u1, ..";
             user_first: u32 = 0, "N",
                 "Number of the first account";
             password: String = "secret".into(), "TEXT",
                 "Password of all accounts";
             accounts: PathBuf = PathBuf::new(), "FILE.csv",
-                "Take accounts from lines of localpart,password instead";
+                "Read accounts from this file instead; each line is localpart,password";
             register: bool = false, "",
-                "Register each account before its first login (XEP-0077); those that are there are fine";
+                "Register each account before its first login (XEP-0077), unless it exists";
         }
         "Sessions" {
             sessions: u32 = 1000, "N",
-                "Sessions to hold, each of its own account";
+                "Number of sessions, each with its own account";
             available: bool = true, "BOOL",
                 "Send available presence";
             presence_bytes: u32 = 0, "BYTES",
-                "Bytes of that presence, which nobody else has; 0: the shortest one, the same for all";
+                "Size of that presence, which differs per session; 0: the shortest one, the same for all";
             contacts: u32 = 0, "N",
-                "Contacts in each roster: on its first login each user subscribes to the next N and all approve";
+                "Contacts per roster: on its first login each user subscribes to the next N, and all approve";
             subscribe: bool = true, "BOOL",
-                "Do so; false: an earlier run has, and the roster is only asked for";
+                "Subscribe to these contacts; false: an earlier run did, and the roster is only fetched";
             short_share: f64 = 0.0, "SHARE",
-                "Share of the sessions, 0 to 1, that stay only shortly, again and again";
+                "Share of the sessions, 0 to 1, that repeatedly stay for a short time";
             short_up_s: f64 = 10.0, "SECONDS",
-                "How long those stay, on average";
+                "How long these stay, on average";
             short_away_s: f64 = 30.0, "SECONDS",
-                "How long they are away, on average";
+                "How long these stay away, on average";
         }
         "Messages" {
             pairs: u32 = 0, "N",
-                "Pairs of sessions, of which one sends and the other receives";
+                "Pairs of sessions; one sends and the other receives";
             in_flight: u32 = 1, "N",
-                "Closed loop: messages under way in each pair; an arrival sends the next. 0 for open loop only";
+                "Closed loop: messages in transit per pair; each arrival sends the next. 0: open loop only";
             rate: f64 = 0.0, "PER_SECOND",
-                "Open loop: messages a second in all, at random times; latency counts from when each was to be sent";
+                "Open loop: messages per second in total, at random times; latency counts from each message's scheduled time";
             message_bytes: u32 = 180, "BYTES",
-                "Size of a message as its sender writes it; at least what its address and number take";
+                "Size of a message as its sender writes it; at least the size of its address and number";
             late_ms: f64 = 0.0, "MILLISECONDS",
-                "A message that takes longer is a fault of the server; 0: none is";
+                "A message that takes longer counts as a fault of the server; 0: none does";
             messages_max: u64 = 0, "N",
-                "Send no more than this in all; 0: no bound";
+                "Limit of messages in total; 0: none";
             spike_at_s: f64 = 0.0, "SECONDS",
-                "When in the hold a spike on the open loop begins";
+                "When in the hold a spike of the open loop begins";
             spike_s: f64 = 0.0, "SECONDS",
                 "How long it lasts; 0: no spike";
             spike_factor: f64 = 10.0, "FACTOR",
-                "How many times the rate the pairs of the spike send, from within its first second";
+                "Factor by which the pairs in the spike exceed the rate, reached within its first second";
             spike_share: f64 = 0.2, "SHARE",
-                "Share of the pairs that the spike is in: a region where there is something to cheer";
+                "Share of the pairs in the spike";
             stall_share: f64 = 0.0, "SHARE",
                 "Share of the receivers that stop reading when the hold begins";
             stall_s: f64 = 0.0, "SECONDS",
-                "When they read again; 0: when sending has ended";
+                "When these read again; 0: after sending has ended";
         }
         "Disturbances" {
             presence_per_s: f64 = 0.0, "PER_SECOND",
-                "Presence changes a second in all";
+                "Presence changes per second in total";
             offline_per_s: f64 = 0.0, "PER_SECOND",
-                "Sessions a second that close their stream and return";
+                "Sessions per second that close their stream and return";
             offline_s: f64 = 5.0, "SECONDS",
-                "How long those are away";
+                "How long these stay away";
             flap_per_s: f64 = 0.0, "PER_SECOND",
-                "Sessions a second whose connection is reset, as a network does, and that return";
+                "Sessions per second whose connection is reset, as by a network, and that return";
             flap_s: f64 = 1.0, "SECONDS",
-                "How long those are away";
+                "How long these stay away";
             storm_at_s: f64 = 0.0, "SECONDS",
                 "When in the hold a storm begins: many connections are reset at once and return";
             storm_share: f64 = 0.0, "SHARE",
                 "Share of the sessions in the storm; 0: no storm";
             storm_spread_s: f64 = 0.0, "SECONDS",
-                "Those return at random times within this one (RFC 6120 3.3 has 0 to 60 seconds); 0: all at once";
+                "Sessions in the storm return at random within this time (RFC 6120 3.3: 0 to 60 seconds); 0: all at once";
         }
         "Phases" {
             ramp_per_s: f64 = 1000.0, "PER_SECOND",
-                "Logins begun a second until all sessions stand; also the most that return a second, but for a storm";
+                "Logins started per second until all sessions are up; also the limit of returning ones per second, except in a storm";
             under_way_max: u32 = 0, "N",
-                "Logins under way at once at most, but for a storm, so that the ramp goes as fast as the server does; 0: no bound";
+                "Limit of logins in progress, except in a storm, so that the ramp is as fast as the server; 0: none";
             ramp_s_max: f64 = 300.0, "SECONDS",
-                "Go on to the hold after this time, even if sessions are missing";
+                "Begin the hold after this time, even if sessions are missing";
             hold_s: f64 = 10.0, "SECONDS",
                 "How long to hold the sessions and send";
             drain_s: f64 = 5.0, "SECONDS",
-                "How long to wait at most for messages under way before they count as lost";
+                "How long to wait for messages in transit before they count as lost";
             total_s_max: f64 = 3600.0, "SECONDS",
                 "Stop after this time, whatever the phase";
             login_s_max: f64 = 30.0, "SECONDS",
-                "How long a login may take before it is broken off and tried again";
+                "How long a login may take before it is abandoned and repeated";
             seed: u64 = 1, "N",
-                "Of all random choices";
+                "Seed of all random choices";
         }
         "Generator" {
             driver: DriverChoice = DriverChoice::Auto, "WORD",
-                "What carries the connections: auto, uring or epoll";
+                "The driver of connections: auto, uring or epoll";
             threads: u32 = 1, "N",
-                "Worker threads of each process; each has as many tables of descriptors as its sessions need";
+                "Worker threads per process; each has as many descriptor tables as its sessions need";
             processes: u32 = 1, "N",
-                "Processes that share the work under this one's control";
+                "Processes that share the work, controlled by this one";
             sources: u32 = 0, "N",
-                "Addresses in 127.0.0.0/8 to connect from, if the server is there; 0: one for each 10,000 sessions";
+                "Addresses in 127.0.0.0/8 to connect from, if the server is local; 0: one per 10,000 sessions";
         }
     }
 }
@@ -227,14 +227,14 @@ impl Scenario {
         let wrong = [
             (self.sessions == 0, "sessions: at least one"),
             (u64::from(self.pairs) * 2 > u64::from(self.sessions), "pairs: each takes two of the sessions"),
-            (self.contacts >= self.sessions, "contacts: there are fewer other sessions than that"),
+            (self.contacts >= self.sessions, "contacts: less than sessions"),
             (self.in_flight > 10_000, "in_flight: at most 10000"),
             (self.presence_bytes > 8_192, "presence_bytes: at most 8192"),
             (self.rate > 0.0 && self.pairs == 0, "rate: messages need pairs"),
-            (self.rate > 1e8, "rate: at most 100000000 a second"),
+            (self.rate > 1e8, "rate: at most 100000000 per second"),
             (self.spike_s > 0.0 && self.rate == 0.0, "spike_s: a spike is on the open loop; give a rate"),
             (self.message_bytes > 100_000, "message_bytes: at most 100000"),
-            (self.ramp_per_s <= 0.0, "ramp_per_s: more than nothing"),
+            (self.ramp_per_s <= 0.0, "ramp_per_s: more than 0"),
             (self.hold_s > 1e6 || self.total_s_max > 1e6, "hold_s, total_s_max: at most 1000000"),
             (
                 self.tls != Tls::Off && !self.tls_insecure,

@@ -50,7 +50,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, Fault> {
     let used = match read.parse(bytes) {
         Ok(httparse::Status::Complete(used)) => used,
         Ok(httparse::Status::Partial) if bytes.len() < WHOLE_BYTES_MAX => return Ok(None),
-        _ => return Err("http: the answer is none of HTTP/1.1"),
+        _ => return Err("http: the answer is not HTTP/1.1"),
     };
     let mut head = Head { status: read.code.unwrap_or_default(), bytes: used, ..Head::default() };
     for field in read.headers.iter() {
@@ -58,7 +58,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, Fault> {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         if is("content-length") {
             let length = value.parse().ok().filter(|length| *length <= WHOLE_BYTES_MAX);
-            head.length = Some(length.ok_or("http: a length that is not taken")?);
+            head.length = Some(length.ok_or("http: an invalid Content-Length")?);
         } else if is("connection") {
             head.closes |= value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
         } else if is("retry-after") {
@@ -72,7 +72,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, Fault> {
         } else if is("content-type") {
             head.kind = Some(value);
         } else if is("transfer-encoding") {
-            return Err("http: a body in chunks, which is not taken");
+            return Err("http: a chunked body, which is not supported");
         }
     }
     Ok(Some(head))
@@ -134,8 +134,8 @@ pub(crate) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Fault> {
         0x88 => Ok(Frame::Close(content.first_chunk().map(|code| u16::from_be_bytes(*code)))),
         0x89 => Ok(Frame::Ping(content)),
         0x8a => Ok(Frame::Pong),
-        0x01 | 0x00 | 0x80 => Err("websocket: a message in several frames, which is not taken"),
-        _ => Err("websocket: a frame of a kind that is not taken"),
+        0x01 | 0x00 | 0x80 => Err("websocket: a fragmented message, which is not supported"),
+        _ => Err("websocket: a kind of frame that is not supported"),
     };
     match bytes.get(start..end) {
         None => Ok(None),

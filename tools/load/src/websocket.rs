@@ -110,7 +110,7 @@ impl WebSocket {
                 ));
             }
             if head.accept != Some(PROOF) {
-                return Err("websocket: a handshake without its proof".into());
+                return Err("websocket: a handshake without a valid Sec-WebSocket-Accept".into());
             }
             if head.protocol != Some("xmpp") {
                 return Err("websocket: the server does not speak xmpp there; see --path".into());
@@ -245,7 +245,7 @@ mod tests {
     fn a_server_that_has_no_websocket_there_is_named() {
         for (answer, said) in [
             ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answers 404 to GET /ws; see --path"),
-            ("HTTP/1.1 101 OK\r\n\r\n", "without its proof"),
+            ("HTTP/1.1 101 OK\r\n\r\n", "without a valid Sec-WebSocket-Accept"),
             ("HTTP/1.1 101 OK\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", "does not speak xmpp"),
         ] {
             let told = WebSocket::begin(&target()).step(&target(), answer.as_bytes()).expect_err("refused");

@@ -70,7 +70,7 @@ function article(plot) {
   canvas.setAttribute("role", "img");
   const numbers = document.createElement("details");
   const summary = document.createElement("summary");
-  summary.textContent = `Numbers of ${plot.title}`;
+  summary.textContent = `Figures: ${plot.title}`;
   const table = document.createElement("table");
   numbers.append(summary, table);
   box.append(title, unit, canvas, numbers);
@@ -137,7 +137,7 @@ function draw(answer) {
     const lines = linesOf(plot, answer.columns);
     if (!drawn.has(plot)) drawn.set(plot, article(plot));
     const place = drawn.get(plot);
-    place.unit.textContent = (plot.unit || "at once") + (thinned && (plot.by || plot.rows) ? "; thinned here: each one every ten seconds" : "");
+    place.unit.textContent = (plot.unit || "at once") + (thinned && (plot.by || plot.rows) ? "; thinned: one value per ten seconds" : "");
     const labels = lines.map((line) => line.label).join() + isDark() + thinned;
     const width = Math.max(place.canvas.clientWidth, 200);
     const data = [times, ...lines.map((line) => line.values)];
@@ -166,7 +166,7 @@ function draw(answer) {
 function tellNow({ status, wrong }) {
   byId("about").textContent = `${status.version}, ${status.domain}, ${status.driver}, ${status.shards} shards`;
   document.title = `${wrong.some((one) => one.weight === "bad") ? "(!) " : ""}Throng, ${status.domain}`;
-  const figures = [["connections", status.connections], ["sessions", status.sessions], ["to be resumed", status.resumable], ["minutes up", Math.floor(status.uptime_s / 60)]];
+  const figures = [["connections", status.connections], ["sessions", status.sessions], ["resumable", status.resumable], ["minutes up", Math.floor(status.uptime_s / 60)]];
   byId("figures").replaceChildren(...figures.map(([name, value]) => {
     const pair = document.createElement("div");
     const term = document.createElement("dt");
@@ -178,7 +178,7 @@ function tellNow({ status, wrong }) {
     return pair;
   }));
   const list = byId("wrong-list");
-  const sentences = wrong.length ? wrong.map((one) => [one.weight, `${one.what} ${one.text}`]) : [["good", "Nothing that the server knows of."]];
+  const sentences = wrong.length ? wrong.map((one) => [one.weight, `${one.what} ${one.text}`]) : [["good", "No problems found."]];
   // A screen reader is told when something changes, not each second.
   if (list.dataset.told !== JSON.stringify(sentences)) {
     list.dataset.told = JSON.stringify(sentences);
@@ -201,14 +201,14 @@ async function look() {
   const [from, to] = range();
   try {
     const picks = PLOTS.map((plot) => plot.pick).join(" ");
-    const slow = setTimeout(() => { byId("told").textContent = "reading what was recorded ..."; }, 500);
+    const slow = setTimeout(() => { byId("told").textContent = "reading the recording ..."; }, 500);
     const query = new URLSearchParams({ pick: picks, from: Math.floor(from * 1000), to: Math.ceil(to * 1000), points: 900 });
     const [answer, now] = await Promise.all([ask(`api/series?${query}`), ask("api/now")]);
     clearTimeout(slow);
     shown.marks = answer.marks;
     draw(answer);
     tellNow(now);
-    const damaged = answer.damaged ? `, ${answer.damaged} damaged places` : "";
+    const damaged = answer.damaged ? `, ${answer.damaged} damaged parts` : "";
     byId("told").textContent = `${new Date(from * 1000).toLocaleString()} to ${new Date(to * 1000).toLocaleTimeString()}, ${answer.times.length} points${damaged}`;
     document.body.dataset.points = answer.times.length;
     document.body.dataset.last = answer.times[answer.times.length - 1] ?? 0;

@@ -319,7 +319,7 @@ fn what_an_answer_says_is_read_and_what_is_none_is_named() {
             .expect("a body");
     assert_eq!((said.ends.as_deref(), content), (Some("without a condition"), &b""[..]));
     for (text, kind) in [
-        ("<html/>", "no <body/>; see --path"),
+        ("<html/>", "other than <body/>; see --path"),
         ("<body xmlns='http://jabber.org/protocol/httpbind'>", "without a whole"),
         ("", "without a whole"),
         ("<body &", "malformed"),

@@ -225,7 +225,7 @@ impl World {
             return Err("publication: an answer that cannot be read");
         };
         if count != pending.items as usize {
-            return Err("publication: an answer for another number of items");
+            return Err("publication: an answer with another number of items");
         }
         self.tally.counters.repeated += u64::from(answer.repeated);
         self.published(client, pending, first);

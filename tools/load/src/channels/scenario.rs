@@ -50,7 +50,7 @@ impl Value for Mix {
             let way = WAYS.iter().find(|(_, known)| *known == name);
             let (Some((way, _)), Ok(part @ 1..=1000)) = (way, part.parse()) else {
                 return Err(format!(
-                    "{word} is none of poll, events, websocket, each with :PARTS (1 to 1000) behind it if there are several"
+                    "{word} is not poll, events or websocket; if there are several, each is followed by :PARTS (1 to 1000)"
                 ));
             };
             parts[*way as usize] = part;
@@ -72,74 +72,74 @@ table! {
             to: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5280)), "ADDRESS:PORT",
                 "Where the server listens for HTTP";
             token: PathBuf = PathBuf::new(), "FILE",
-                "File with the token that publishers show";
+                "File with the publishers' token";
             server_pid: u32 = 0, "PID",
                 "Process whose CPU and memory are measured; 0: the one that owns the listening socket, if it is on this machine";
         }
         "Subscribers" {
             subscribers: u32 = 1000, "N",
-                "Subscribers, with a connection each";
+                "Number of subscribers, with one connection each";
             by: Mix = Mix([0, 1, 0]), "WAYS",
-                "How they get items: poll, events or websocket, or parts of each, as in events:6,websocket:3,poll:1";
+                "How they receive items: poll, events or websocket, or a ratio of them, such as events:6,websocket:3,poll:1";
             wait_s: u32 = 55, "SECONDS",
                 "How long a poll waits, 1 to 300";
             silence_s: f64 = 40.0, "SECONDS",
-                "How long a connection may be without a sign of life before it is made again; polls have wait_s more";
+                "Time without a sign of life after which a connection is replaced; for polls, wait_s is added";
         }
         "Channels" {
             channels: u32 = 10, "N",
-                "Channels, over which subscribers and publishers are spread evenly";
+                "Number of channels; subscribers and publishers are spread evenly over them";
             channels_each: u32 = 1, "N",
                 "Channels of each subscriber, 1 to 16";
             prefix: String = "load.".into(), "TEXT",
-                "Channels are named by this and a number: load.0, load.1, ..";
+                "Channels have this and a number as their names: load.0, load.1, ..";
         }
         "Items" {
             publishers: u32 = 1, "N",
-                "Connections that publish, at most one for each channel; 0: nothing is published";
+                "Connections that publish, at most one per channel; 0: nothing is published";
             rate: f64 = 10.0, "PER_SECOND",
                 "Open loop: items a second in all, published at random times; times count from when each was to be published. 0: \
                  closed loop, each publisher sends the next as soon as the one before is answered";
             batch: u32 = 1, "N",
-                "Items of a publication, 1 to 64";
+                "Items per publication, 1 to 64";
             payload_bytes: u32 = 100, "BYTES",
-                "Size of an item's content; at least what its numbers take, about 50";
+                "Size of an item's content; at least the size of its numbers, about 50";
             items_max: u64 = 0, "N",
-                "Publish no more than this in all, about; 0: no bound";
+                "Limit of publications in total, approximate; 0: none";
             late_ms: f64 = 0.0, "MILLISECONDS",
-                "An item that takes longer to a subscriber is a fault of the server; 0: none is";
+                "An item that takes longer to a subscriber counts as a fault of the server; 0: none does";
         }
         "Disturbances" {
             flap_per_s: f64 = 0.0, "PER_SECOND",
-                "Subscribers a second whose connection is reset, as a network does, and that continue where they were";
+                "Subscribers per second whose connection is reset, as by a network, and that continue where they were";
             flap_s: f64 = 1.0, "SECONDS",
-                "How long those are away";
+                "How long these stay away";
         }
         "Phases" {
             ramp_per_s: f64 = 1000.0, "PER_SECOND",
-                "Connections begun a second until all subscribers wait; also the most that return a second";
+                "Connections started per second until all subscribers wait; also the limit of returning ones per second";
             under_way_max: u32 = 0, "N",
-                "Connections under way at once at most, so that the ramp goes as fast as the server does; 0: no bound";
+                "Limit of connections in progress, so that the ramp is as fast as the server; 0: none";
             ramp_s_max: f64 = 300.0, "SECONDS",
-                "Go on to the hold after this time, even if subscribers are missing";
+                "Begin the hold after this time, even if subscribers are missing";
             hold_s: f64 = 10.0, "SECONDS",
                 "How long to publish";
             drain_s: f64 = 10.0, "SECONDS",
-                "How long to wait at most for items under way before they count as lost";
+                "How long to wait for items in transit before they count as lost";
             total_s_max: f64 = 3600.0, "SECONDS",
                 "Stop after this time, whatever the phase";
             connect_s_max: f64 = 30.0, "SECONDS",
-                "How long a connection, or the answer to a publication, may take before it is broken off and tried again";
+                "How long a connection, or the answer to a publication, may take before it is abandoned and repeated";
             seed: u64 = 1, "N",
-                "Of all random choices";
+                "Seed of all random choices";
         }
         "Generator" {
             driver: DriverChoice = DriverChoice::Auto, "WORD",
-                "What carries the connections: auto, uring or epoll";
+                "The driver of connections: auto, uring or epoll";
             threads: u32 = 1, "N",
-                "Worker threads; each has as many tables of descriptors as its connections need";
+                "Worker threads; each has as many descriptor tables as its connections need";
             sources: u32 = 0, "N",
-                "Addresses in 127.0.0.0/8 to connect from, if the server is there; 0: one for each 10,000 connections";
+                "Addresses in 127.0.0.0/8 to connect from, if the server is local; 0: one per 10,000 connections";
         }
     }
 }
@@ -162,15 +162,15 @@ impl Scenario {
         let batch_bytes = u64::from(self.batch) * (u64::from(self.payload_bytes.max(100)) + 1);
         let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte);
         let wrong = [
-            (self.subscribers == 0 && self.publishers == 0, "subscribers: nobody does anything"),
+            (
+                self.subscribers == 0 && self.publishers == 0,
+                "subscribers: without any, publishers have to be more than 0",
+            ),
             (self.subscribers > 100_000_000, "subscribers: at most 100000000"),
             (self.channels == 0 || self.channels > 10_000_000, "channels: 1 to 10000000"),
             (!(1..=16).contains(&self.channels_each), "channels_each: 1 to 16"),
-            (self.channels_each > self.channels, "channels_each: there are fewer channels than that"),
-            (
-                self.publishers > self.channels,
-                "publishers: at most one for each channel, so that its items have an order",
-            ),
+            (self.channels_each > self.channels, "channels_each: at most channels"),
+            (self.publishers > self.channels, "publishers: at most one per channel, so that its items have an order"),
             (
                 self.prefix.len() > 100 || !self.prefix.bytes().all(name),
                 "prefix: at most 100 letters, digits, and -._~:@+",
@@ -178,9 +178,9 @@ impl Scenario {
             (!(1..=300).contains(&self.wait_s), "wait_s: 1 to 300"),
             (!(1..=64).contains(&self.batch), "batch: 1 to 64"),
             (self.payload_bytes > ITEM_BYTES_MAX, "payload_bytes: at most 32768"),
-            (batch_bytes > BATCH_BYTES_MAX, "batch: all of it has at most 65536 bytes"),
-            (self.rate > 1e8, "rate: at most 100000000 a second"),
-            (self.ramp_per_s <= 0.0, "ramp_per_s: more than nothing"),
+            (batch_bytes > BATCH_BYTES_MAX, "batch: at most 65536 bytes in total"),
+            (self.rate > 1e8, "rate: at most 100000000 per second"),
+            (self.ramp_per_s <= 0.0, "ramp_per_s: more than 0"),
             (self.silence_s < 1.0, "silence_s: at least 1"),
             (self.hold_s > 1e6 || self.total_s_max > 1e6, "hold_s, total_s_max: at most 1000000"),
             (self.threads == 0 || self.threads > 1024, "threads: 1 to 1024"),

@@ -122,7 +122,9 @@ impl World {
             return Ok(bytes.len());
         }
         match self.conn(client).by {
-            By::WebSocket if head.accept != Some(PROOF) => return Err("websocket: a handshake without its proof"),
+            By::WebSocket if head.accept != Some(PROOF) => {
+                return Err("websocket: a handshake without a valid Sec-WebSocket-Accept");
+            }
             By::Events if !head.kind.is_some_and(|kind| kind.starts_with("text/event-stream")) => {
                 return Err("events: an answer of another type");
             }
@@ -165,7 +167,7 @@ impl World {
                 self.gap_came(client, &gap.channel);
             }
             "expired" => return Err("events: the token has expired"),
-            _ => return Err("events: one of another type"),
+            _ => return Err("events: an event of unknown type"),
         }
         if let Some(id) = event.id {
             self.stands_at(client, id)?;

@@ -45,7 +45,7 @@ pub(crate) fn event(bytes: &[u8]) -> Result<Option<(Event<'_>, usize)>, Fault> {
             _ => {}
         }
     }
-    if bytes.len() > WHOLE_BYTES_MAX { Err("events: one that does not end") } else { Ok(None) }
+    if bytes.len() > WHOLE_BYTES_MAX { Err("events: an event that does not end") } else { Ok(None) }
 }
 
 /// An item as subscribers get it.

@@ -119,7 +119,7 @@ impl Kept {
         if let Some(expected) = self.expected.take()
             && additional_data(success).as_deref() != Some(&*expected)
         {
-            return Err("the server has not proved itself");
+            return Err("the server's proof is missing or wrong");
         }
         if let Some(token) = success.child("token", FAST).and_then(|token| token.attribute("token")) {
             (self.token, self.count) = (Some(token.into()), 0);

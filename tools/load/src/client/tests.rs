@@ -126,7 +126,7 @@ fn scram_is_taken_when_asked_for_and_the_server_has_to_prove_itself() {
     assert!(response.starts_with("<response"), "{response}");
     // RFC 5802 3: the client checks the server's signature.
     play.hear(&format!("<success xmlns='{SASL}'>{}</success>", base64.encode("v=AAAA")));
-    let kind = "authentication: the server has not proved itself".to_owned();
+    let kind = "authentication: the server's proof is missing or wrong".to_owned();
     assert_eq!(play.news, [News::Failed { kind, fatal: false }]);
 }
 

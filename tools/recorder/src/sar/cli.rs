@@ -27,25 +27,20 @@ use crate::table::Sample;
 use crate::thin::WHOLE_SAMPLES;
 
 const AFTER: &str = "\
-MODULE is the name of a module (see --list), with rows behind a colon and fields behind a point: \
-cpu, nic:eth0, tcp.in,out, \
-disk:vda.busy,fl_wait; `all` is all of them. Without one: CPU, TCP and memory. A time is 14:03, \
-14:03:59, \
-2026-11-22T14:03:59 (local, or UTC with --utc), the same with an offset (..Z), or -10m: so long \
-(s, m, h, d) before the end \
-of the recording.
+MODULE is the name of a module (see --list), optionally with rows after a colon and fields after \
+a dot: cpu, nic:eth0, tcp.in,out, disk:vda.busy,fl_wait. `all` selects all modules. The default is \
+CPU, TCP and memory. A TIME is 14:03, 14:03:59, 2026-11-22T14:03:59 (local, or UTC with --utc), \
+the same with an offset (..Z), or -10m: ten minutes (s, m, h, d) before the end of the recording.
 
-Rates are means of the interval that ends at the time in front; levels are those at that time; - \
-is what could not be had. \
-Lines with -- tell what happened: starts, stops, knobs, gaps, damage. Where more than 16 shards, \
-threads, cores, interfaces or \
-disks were recorded, old seconds may be thinned, which such a line tells: single ones every tenth \
-second only, with rates of \
-ten, and all together as row `all` each second (shard:all has that of any second).
+Rates are means of the interval that ends at the time at the start of the line; levels are as of \
+that time; - marks a missing figure. Lines with -- report events: starts, stops, knobs, gaps, \
+damage. Old seconds of more than 16 shards, threads, cores, interfaces or disks may be thinned, as \
+such a line reports: single rows are then available every tenth second, with rates over ten \
+seconds, and their sum, as row `all`, each second (shard:all has it for every second).
 
 Examples:
   throng sar
-      this host, a line a second, until Ctrl-C
+      this host, a line per second, until Ctrl-C
   throng sar cpu tcp.in,out,retr_pct nic:eth0 -n 10
       ten seconds, side by side
   throng sar record --folder /var/tmp/sar
@@ -53,24 +48,24 @@ Examples:
   throng sar --from /var/tmp/sar -s 14:00 -e 14:05 disk
       five minutes of disks
   throng sar --from /var/tmp/sar -s -1h --summary cpu pressure
-      least, mean, most and percentiles of the last hour
+      minimum, mean, maximum and percentiles of the last hour
   throng sar --from /var/tmp/sar -i 60 --csv all > day.csv
       everything by the minute, for other programs
   throng sar --data DATA --follow shard
       what a server is recording now
   throng sar --from http://127.0.0.1:5290 --follow shard
-      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh \
--L 5290:127.0.0.1:5290 HOST), \
-for there is no TLS
+      the same over HTTP; from another machine with --token-file, or through a tunnel (ssh -L \
+5290:127.0.0.1:5290 HOST), since there is no TLS
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 part of \
-the recording could not be read, which was told.";
+the recording could not be read, as reported.";
 
 const RECORD: &str = "\
-Writes files that never take more than --bytes-max in all; the oldest go, and before that, up to a day, those of many threads, \
-cores, interfaces or disks are thinned. Files of earlier runs in the folder count, and \
-stay readable. kill -9 loses nothing that was sampled; power loss at most what the kernel had not written, three minutes \
-at worst. With a full disk it goes on in memory and marks the gap when there is room again.";
+Writes files that never take more than --bytes-max in total: the oldest are deleted. Before that, \
+files of many threads, cores, interfaces or disks are thinned, up to a day. Files of earlier runs \
+in the folder count and stay readable. kill -9 loses no sample; a power loss loses at most what \
+the kernel had not written, three minutes at worst. While the disk is full, recording continues in \
+memory, and the gap is marked once there is room again.";
 
 /// The outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,7 +120,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 pub fn command() -> Command {
     let path = |arg: Arg| arg.value_parser(value_parser!(PathBuf));
     let pid = || {
-        value("pid", "PID", "Threads, memory and files of this process; its own when not given")
+        value("pid", "PID", "Process whose threads, memory and files are shown [default: this one]")
             .value_parser(value_parser!(u32))
     };
     let interval = || Arg::new("interval").long("interval").value_name("SECONDS").value_parser(seconds);
@@ -142,7 +137,7 @@ pub fn command() -> Command {
         .arg(
             interval()
                 .short('i')
-                .help("A line for so long, at least the recording's own interval [default: 1 of this host]"),
+                .help("Seconds per line, at least the recording's own interval [default: 1 for this host]"),
         )
         .arg(
             Arg::new("count")
@@ -153,7 +148,7 @@ pub fn command() -> Command {
                 .help("Number of lines"),
         )
         .arg(flag("follow", "Follow a recording as it grows; without -s, from its last ten seconds"))
-        .arg(flag("summary", "Least, mean, most and percentiles instead of lines"))
+        .arg(flag("summary", "Show minimum, mean, maximum and percentiles instead of lines"))
         .arg(flag("csv", "Comma-separated values, for other programs; times are UTC"))
         .arg(flag("utc", "Show and read times as UTC instead of local ones"))
         .arg(flag("list", "Only list modules and fields, with units"))
@@ -168,7 +163,9 @@ pub fn command() -> Command {
                 .after_help(RECORD)
                 .arg(path(value("folder", "DIR", "Folder of the recording [default: ~/.local/state/throng/sar]")))
                 .arg(interval().default_value("1").help("Time between samples"))
-                .arg(value("bytes-max", "BYTES", "All files together").value_parser(bytes).default_value("64M"))
+                .arg(
+                    value("bytes-max", "BYTES", "Limit of all files together").value_parser(bytes).default_value("64M"),
+                )
                 .arg(value("duration", "SECONDS", "End after this time").value_parser(seconds))
                 .arg(pid()),
         )

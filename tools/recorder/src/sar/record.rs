@@ -74,13 +74,11 @@ pub(super) fn run(matches: &ArgMatches, stop: &Stop, err: &mut dyn Write) -> Res
 fn said(event: &Event) -> String {
     match event {
         Event::GapBegan(error) => {
-            format!("Cannot write: {error}. Recording goes on in memory; it is tried again every ten samples.")
+            format!("Cannot write: {error}. Recording continues in memory; writing is retried every ten samples.")
         }
-        Event::GapEnded(samples) => format!("Writing again; {samples} samples are missing, which is marked."),
+        Event::GapEnded(samples) => format!("Writing again; {samples} samples are missing, and the gap is marked."),
         Event::Short { hours, thins: false } => {
-            format!(
-                "At what is recorded here, --bytes-max holds {hours:.0} hours, less than a day: give it more for a day."
-            )
+            format!("At the present rate, --bytes-max holds {hours:.0} hours; raise it to keep a day.")
         }
         Event::Short { hours, thins: true } => {
             format!(

@@ -8,11 +8,11 @@ use crate::table::{Source, Table};
 
 const TABLE: &Keyed = &[
     (Field::gauge("count", "", 8, "Entries in the table."), ""),
-    (Field::gauge("max", "", 8, "Entries that it may have; beyond, packets are dropped."), ""),
-    (Field::quotient("use_pct", "%", ("count", "max", 100), "Part of it that is in use."), ""),
+    (Field::gauge("max", "", 8, "Limit of entries; above it, packets are dropped."), ""),
+    (Field::quotient("use_pct", "%", ("count", "max", 100), "Share of the limit in use."), ""),
     (Field::count("invalid", "", 7, "Packets that belong to no connection."), "invalid"),
     (Field::count("ins_fail", "", 7, "Entries that could not be inserted."), "insert_failed"),
-    (Field::count("drop", "", 7, "Packets dropped because there was no entry to be had."), "drop"),
+    (Field::count("drop", "", 7, "Packets dropped because no entry was available."), "drop"),
     (Field::count("early", "", 7, "Entries removed to make room."), "early_drop"),
 ];
 

@@ -16,16 +16,16 @@ const TABLE: &[(Field, usize)] = &[
     (Field::count("writes", "", 6, "Writes done."), 4),
     (Field::count("rd_kib", "KiB", 8, "Read.").per(SECTORS), 2),
     (Field::count("wr_kib", "KiB", 8, "Written.").per(SECTORS), 6),
-    (Field::time("busy", 1000, "Time in which it had something to do."), 9),
-    (Field::mean("queue", "req", 1000, "Requests waiting or under way, on average."), 10),
-    (Field::gauge("inflight", "", 6, "Requests under way now."), 8),
-    (Field::count("rd_ms", "ms", 7, "Time that reads took, of all together."), 3),
-    (Field::count("wr_ms", "ms", 7, "Time that writes took, of all together."), 7),
-    (Field::quotient("rd_wait", "ms", ("rd_ms", "reads", 1), "Time that a read took."), NONE),
-    (Field::quotient("wr_wait", "ms", ("wr_ms", "writes", 1), "Time that a write took."), NONE),
-    (Field::count("flushes", "", 7, "Flushes of the disk's cache: what fsync(2) waits for."), 15),
-    (Field::count("fl_ms", "ms", 7, "Time that flushes took, of all together."), 16),
-    (Field::quotient("fl_wait", "ms", ("fl_ms", "flushes", 1), "Time that a flush took."), NONE),
+    (Field::time("busy", 1000, "Time with at least one request in progress."), 9),
+    (Field::mean("queue", "req", 1000, "Requests waiting or in progress, on average."), 10),
+    (Field::gauge("inflight", "", 6, "Requests in progress."), 8),
+    (Field::count("rd_ms", "ms", 7, "Total time of reads."), 3),
+    (Field::count("wr_ms", "ms", 7, "Total time of writes."), 7),
+    (Field::quotient("rd_wait", "ms", ("rd_ms", "reads", 1), "Mean time of a read."), NONE),
+    (Field::quotient("wr_wait", "ms", ("wr_ms", "writes", 1), "Mean time of a write."), NONE),
+    (Field::count("flushes", "", 7, "Flushes of the disk's cache, for which fsync(2) waits."), 15),
+    (Field::count("fl_ms", "ms", 7, "Total time of flushes."), 16),
+    (Field::quotient("fl_wait", "ms", ("fl_ms", "flushes", 1), "Mean time of a flush."), NONE),
     (Field::count("discards", "", 8, "Discards done."), 11),
 ];
 
@@ -60,7 +60,7 @@ const PARTS_MAX: usize = 1024;
 impl Source for Disk {
     fn modules(&self) -> Vec<Module> {
         let fields = TABLE.iter().map(|(field, _)| field.clone()).collect();
-        vec![Module::single("disk", "Each disk that has done something.", fields).by("disk", DISKS_MAX).adds_up()]
+        vec![Module::single("disk", "Each disk that was used.", fields).by("disk", DISKS_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -10,16 +10,11 @@ use crate::table::{Source, Table};
 
 const FIELDS: [Field; 6] = [
     Field::gauge("open", "", 8, "Files open on the host, sockets included."),
-    Field::gauge("max", "", 8, "As many as there may be."),
-    Field::quotient("use_pct", "%", ("open", "max", 100), "Part of them that is in use."),
-    Field::gauge(
-        "own",
-        "",
-        8,
-        "Descriptors of the process; io_uring's own table is not in it. Told by Linux 6.2 and later.",
-    ),
-    Field::gauge("own_max", "", 8, "As many as it may have (RLIMIT_NOFILE, soft)."),
-    Field::quotient("own_pct", "%", ("own", "own_max", 100), "Part of them that is in use."),
+    Field::gauge("max", "", 8, "Limit of open files."),
+    Field::quotient("use_pct", "%", ("open", "max", 100), "Share of the limit in use."),
+    Field::gauge("own", "", 8, "Descriptors of the process, without io_uring's own table; needs Linux 6.2."),
+    Field::gauge("own_max", "", 8, "Limit of descriptors (RLIMIT_NOFILE, soft)."),
+    Field::quotient("own_pct", "%", ("own", "own_max", 100), "Share of the limit in use."),
 ];
 
 #[derive(Debug)]
@@ -41,7 +36,7 @@ impl Files {
 
 impl Source for Files {
     fn modules(&self) -> Vec<Module> {
-        vec![Module::single("files", "Open files against what is allowed.", FIELDS.to_vec())]
+        vec![Module::single("files", "Open files and their limits.", FIELDS.to_vec())]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -8,11 +8,11 @@ use crate::table::{ABSENT, Source, Table};
 const TABLE: &Keyed = &[
     (Field::count("in", "pkt", 7, "Packets received."), "Ip:InReceives"),
     (Field::count("out", "pkt", 7, "Packets sent."), "Ip:OutRequests"),
-    (Field::count("in_kib", "KiB", 8, "Bytes received, headers of IP included.").per(1024), "IpExt:InOctets"),
-    (Field::count("out_kib", "KiB", 8, "Bytes sent, headers of IP included.").per(1024), "IpExt:OutOctets"),
-    (Field::count("fwd", "pkt", 7, "Packets for others, passed on."), "Ip:ForwDatagrams"),
-    (Field::count("in_disc", "pkt", 7, "Packets received and dropped for want of room."), "Ip:InDiscards"),
-    (Field::count("out_disc", "pkt", 7, "Packets to be sent and dropped for want of room."), "Ip:OutDiscards"),
+    (Field::count("in_kib", "KiB", 8, "Bytes received, including IP headers.").per(1024), "IpExt:InOctets"),
+    (Field::count("out_kib", "KiB", 8, "Bytes sent, including IP headers.").per(1024), "IpExt:OutOctets"),
+    (Field::count("fwd", "pkt", 7, "Packets forwarded."), "Ip:ForwDatagrams"),
+    (Field::count("in_disc", "pkt", 7, "Packets received and dropped for lack of room."), "Ip:InDiscards"),
+    (Field::count("out_disc", "pkt", 7, "Packets dropped instead of sent for lack of room."), "Ip:OutDiscards"),
 ];
 
 /// The keys of IPv6, in the order of the table.
@@ -54,7 +54,7 @@ impl Source for Ip {
     fn modules(&self) -> Vec<Module> {
         vec![Module::single(
             "ip",
-            "IPv4 and IPv6. The kernel counts bytes here, not of TCP alone.",
+            "IPv4 and IPv6. The kernel counts bytes here, and none for TCP alone.",
             text::fields(TABLE),
         )]
     }

@@ -11,12 +11,12 @@ const TABLE: &[(Field, usize)] = &[
     (Field::count("tx_pkt", "pkt", 7, "Packets sent."), 9),
     (Field::count("rx_kib", "KiB", 8, "Bytes received.").per(1024), 0),
     (Field::count("tx_kib", "KiB", 8, "Bytes sent.").per(1024), 8),
-    (Field::count("rx_err", "pkt", 6, "Packets received that were broken."), 2),
+    (Field::count("rx_err", "pkt", 6, "Packets received with errors."), 2),
     (Field::count("tx_err", "pkt", 6, "Packets that could not be sent."), 10),
     (Field::count("rx_drop", "pkt", 7, "Packets received and dropped."), 3),
-    (Field::count("tx_drop", "pkt", 7, "Packets to be sent and dropped."), 11),
+    (Field::count("tx_drop", "pkt", 7, "Packets dropped instead of sent."), 11),
     (Field::count("rx_fifo", "pkt", 7, "Packets lost because the interface's buffer was full."), 4),
-    (Field::count("rx_mcast", "pkt", 7, "Packets received that were for a group."), 7),
+    (Field::count("rx_mcast", "pkt", 7, "Multicast packets received."), 7),
 ];
 
 /// Most interfaces of a host; those of containers appear and disappear.

@@ -31,7 +31,7 @@ impl Pressure {
 
 impl Source for Pressure {
     fn modules(&self) -> Vec<Module> {
-        vec![Module::single("pressure", "How long threads waited for what is scarce.", FIELDS.to_vec())]
+        vec![Module::single("pressure", "Time that threads waited for scarce resources.", FIELDS.to_vec())]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -13,21 +13,21 @@ const fn mib(name: &'static str, help: &'static str) -> Field {
 
 /// Keys of `status` and `io`, and columns of `stat` after the name of the program, from `state` on.
 const TABLE: &Keyed = &[
-    (Field::time("user", 100, "CPU in the program; 100 is one core."), "11"),
+    (Field::time("user", 100, "CPU in user mode; 100 is one core."), "11"),
     (Field::time("sys", 100, "CPU in the kernel; 100 is one core."), "12"),
     (Field::gauge("threads", "", 7, "Threads."), "17"),
     (mib("rss", "Resident memory."), "VmRSS"),
-    (mib("anon", "Of it, memory of its own."), "RssAnon"),
-    (mib("file", "Of it, contents of files, its program among them."), "RssFile"),
+    (mib("anon", "Of this, anonymous memory."), "RssAnon"),
+    (mib("file", "Of this, mapped files, including the program."), "RssFile"),
     (mib("shmem", "Of it, shared memory."), "RssShmem"),
-    (mib("swap", "Memory of its own that is swapped out."), "VmSwap"),
+    (mib("swap", "Anonymous memory that is swapped out."), "VmSwap"),
     (mib("ptables", "Page tables."), "VmPTE"),
-    (Field::count("minflt", "", 7, "Page faults that memory answered."), "7"),
+    (Field::count("minflt", "", 7, "Page faults answered from memory."), "7"),
     (Field::count("majflt", "", 7, "Page faults that waited for a disk."), "9"),
-    (Field::count("syscr", "", 7, "System calls that read, sockets' of read(2) included."), "syscr"),
-    (Field::count("syscw", "", 7, "System calls that write, sockets' of write(2) included."), "syscw"),
-    (Field::count("rd_kib", "KiB", 8, "Read from disks for it.").per(1024), "read_bytes"),
-    (Field::count("wr_kib", "KiB", 8, "To be written to disks for it.").per(1024), "write_bytes"),
+    (Field::count("syscr", "", 7, "System calls that read, including read(2) of sockets."), "syscr"),
+    (Field::count("syscw", "", 7, "System calls that write, including write(2) of sockets."), "syscw"),
+    (Field::count("rd_kib", "KiB", 8, "Bytes read from disks for it.").per(1024), "read_bytes"),
+    (Field::count("wr_kib", "KiB", 8, "Bytes to be written to disks for it.").per(1024), "write_bytes"),
 ];
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Source for Process {
     fn modules(&self) -> Vec<Module> {
         let mut fields = text::fields(TABLE);
         fields[..2].iter_mut().for_each(|field| field.per = clock_ticks_per_second() as u32);
-        vec![Module::single("process", "The process that records, or the one it was told to look at.", fields)]
+        vec![Module::single("process", "The recording process, or the one given by --pid.", fields)]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

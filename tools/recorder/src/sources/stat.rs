@@ -7,25 +7,25 @@ use crate::table::{Source, Table};
 
 /// In the kernel's order; guest time is included in `user` and `nice`.
 const TIMES: [(&str, &str); 8] = [
-    ("user", "Programs, and guests of virtual machines."),
-    ("nice", "Programs that give way to others."),
-    ("sys", "The kernel, for programs."),
+    ("user", "User mode, including guests of virtual machines."),
+    ("nice", "User mode with low priority."),
+    ("sys", "Kernel mode, for programs."),
     ("idle", "Nothing to do."),
-    ("iowait", "Nothing to do while a disk works for someone."),
+    ("iowait", "Idle while a disk request is in progress."),
     ("irq", "Hard interrupts."),
     ("softirq", "Soft interrupts: network, timers."),
-    ("steal", "Wanted, but another virtual machine had the core."),
+    ("steal", "Ready to run while another virtual machine had the core."),
 ];
 
 const SYSTEM: &Keyed = &[
     (Field::count("cswch", "", 7, "Context switches."), "ctxt"),
     (Field::count("intr", "", 7, "Hard interrupts."), "intr"),
     (Field::count("softirq", "", 7, "Soft interrupts."), "softirq"),
-    (Field::count("forks", "", 6, "Processes and threads begun."), "processes"),
-    (Field::gauge("running", "", 7, "Threads that run or could run, the one that counts included."), "procs_running"),
+    (Field::count("forks", "", 6, "Processes and threads started."), "processes"),
+    (Field::gauge("running", "", 7, "Threads that run or are ready to, the counting one included."), "procs_running"),
     (Field::gauge("blocked", "", 7, "Threads that wait for a disk."), "procs_blocked"),
-    (Field::gauge("load1", "", 6, "Threads that run, could run or wait for a disk, mean of a minute.").per(100), ""),
-    (Field::gauge("threads", "", 7, "Threads there are."), ""),
+    (Field::gauge("load1", "", 6, "Threads that run, are ready to or wait for a disk, mean of a minute.").per(100), ""),
+    (Field::gauge("threads", "", 7, "Number of threads."), ""),
 ];
 
 /// Most cores of a host.
@@ -52,9 +52,9 @@ impl Source for Stat {
     fn modules(&self) -> Vec<Module> {
         let times = || TIMES.iter().map(|(name, help)| Field::share(name, help)).collect();
         vec![
-            Module::single("cpu", "What all cores together spent their time with.", times()),
-            Module::single("core", "What each core spent its time with.", times()).by("core", CORES_MAX).adds_up(),
-            Module::single("system", "What the kernel did. It does not count system calls.", text::fields(SYSTEM)),
+            Module::single("cpu", "Time of all cores together.", times()),
+            Module::single("core", "Time of each core.", times()).by("core", CORES_MAX).adds_up(),
+            Module::single("system", "Activity of the kernel. It does not count system calls.", text::fields(SYSTEM)),
         ]
     }
 

@@ -24,12 +24,12 @@ const SUMMED: usize = 5;
 const TIMES: std::ops::Range<usize> = 11..13;
 
 const FIELDS: [Field; SUMMED + 1] = [
-    Field::time("cpu", PER_S, "Ran; 100 is one core."),
-    Field::time("wait", PER_S, "Could have run, but had no core."),
-    Field::count("runs", "", 7, "Times that it was given a core."),
-    Field::time("usr", 100, "Of cpu, in the program."),
-    Field::time("sys", 100, "Of cpu, in the kernel: system calls. What is left of 100 without cpu and wait, it slept."),
-    Field::gauge("threads", "", 7, "Threads of that name."),
+    Field::time("cpu", PER_S, "Time on a core; 100 is one core."),
+    Field::time("wait", PER_S, "Time ready to run, without a core."),
+    Field::count("runs", "", 7, "Times that it was scheduled on a core."),
+    Field::time("usr", 100, "Of cpu, in user mode."),
+    Field::time("sys", 100, "Of cpu, in the kernel: system calls. 100 minus cpu and wait is sleep."),
+    Field::gauge("threads", "", 7, "Threads with this name."),
 ];
 
 /// Most names; threads with further names are not recorded.
@@ -126,7 +126,7 @@ impl Thread {
 
 impl Source for Thread {
     fn modules(&self) -> Vec<Module> {
-        let help = "Threads of the process, those of one name together.";
+        let help = "Threads of the process, grouped by name.";
         let mut fields = FIELDS.to_vec();
         fields[3..SUMMED].iter_mut().for_each(|field| field.per = clock_ticks_per_second() as u32);
         vec![Module::single("thread", help, fields).by("thread", NAMES_MAX).adds_up()]

@@ -8,9 +8,9 @@ use crate::table::{ABSENT, Source, Table};
 const TABLE: &Keyed = &[
     (Field::count("in", "dgm", 7, "Datagrams received."), "InDatagrams"),
     (Field::count("out", "dgm", 7, "Datagrams sent."), "OutDatagrams"),
-    (Field::count("no_port", "dgm", 7, "Datagrams for which nobody listened."), "NoPorts"),
+    (Field::count("no_port", "dgm", 7, "Datagrams to a port without a listener."), "NoPorts"),
     (Field::count("in_errs", "dgm", 7, "Datagrams that could not be delivered for another reason."), "InErrors"),
-    (Field::count("rcv_full", "dgm", 7, "Of these, because a socket's buffer was full."), "RcvbufErrors"),
+    (Field::count("rcv_full", "dgm", 7, "Of these, those dropped because a socket's buffer was full."), "RcvbufErrors"),
     (Field::count("snd_full", "dgm", 7, "Datagrams not sent because a buffer was full."), "SndbufErrors"),
 ];
 
