@@ -17,17 +17,19 @@
 //! - [`push`] parses the registrations of pages for push messages while they are closed.
 //! - [`inquiry`] has the questions to the operator's authorization service, and its answers.
 //! - [`item`] parses an item as homes write it, for other protocols; [`form`] parses names and values.
-//! - [`throng_js`] has the client library for pages.
+//! - [`throng_js`] has the client library for pages; [`chat_page`] has a page.
 //! - [`frame`] assembles frames to messages; [`framed`] converts the output of a stream to messages
 //!   (RFC 7395 3.3); [`open`] parses `<open/>`.
 
 pub mod access;
 pub mod body;
 pub mod bosh;
+pub mod chat_page;
 pub mod dialect;
 #[cfg(debug_assertions)]
 pub mod echo;
 pub(crate) mod feed_names;
+pub mod file;
 pub mod form;
 pub mod forwarded;
 pub mod frame;

@@ -16,6 +16,8 @@ pub struct Policy {
     pub bosh_url: Option<Box<str>>,
     /// Clients without TLS are proxies, which report the address of the actual client.
     pub forwarded: bool,
+    /// The chat page is served.
+    pub chat_page: bool,
     /// The policy for channels of notifications.
     pub channels: Channels,
     /// Tests use an echo of WebSocket messages.

@@ -28,6 +28,11 @@ impl Response {
         Response { status, fields: Vec::new(), content_type: "text/plain; charset=utf-8", body, closes: false }
     }
 
+    /// The response at a path at which nothing is served.
+    pub fn nothing_here() -> Response {
+        Response::text(Status::NotFound, "nothing is served at this path")
+    }
+
     /// A response without a body.
     pub fn empty(status: Status) -> Response {
         Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(b""), closes: false }

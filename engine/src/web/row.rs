@@ -10,7 +10,8 @@ use super::response::Response;
 /// A path of the server.
 #[derive(Debug)]
 pub struct Row {
-    /// The path, compared byte by byte; one that ends with `/` covers all paths below it.
+    /// The path, compared byte by byte; one that ends with `/` covers all paths below it, except for
+    /// the root.
     pub path: &'static str,
     /// The accepted methods; GET includes HEAD.
     pub methods: &'static [Method],

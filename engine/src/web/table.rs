@@ -7,7 +7,7 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, dialect, host_meta, throng_js, websocket};
+use super::{bosh, chat_page, dialect, host_meta, throng_js, websocket};
 
 /// The rows of all paths, except those of [dialects](dialect::ROWS).
 pub const TABLE: &[Row] = &[
@@ -16,6 +16,10 @@ pub const TABLE: &[Row] = &[
     host_meta::XML,
     host_meta::JSON,
     throng_js::ROW,
+    chat_page::PAGE,
+    chat_page::SCRIPT,
+    chat_page::STYLE,
+    chat_page::SETTINGS,
     #[cfg(debug_assertions)]
     super::echo::ROW,
 ];
@@ -33,7 +37,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
         return Err(ends(Response::empty(Status::NoContent)));
     }
     let Some(row) = rows().find(|row| is_at(row, head.path)) else {
-        return Err(ends(Response::text(Status::NotFound, "nothing is served at this path")));
+        return Err(ends(Response::nothing_here()));
     };
     let origins = head.all("origin").count();
     if row.origins == Origins::Policy && (origins > 1 || !site.policy.allows(head.one("origin"))) {
@@ -63,9 +67,9 @@ pub fn is_of_channels(path: &str) -> bool {
     dialect::ROWS.iter().copied().flatten().any(|row| is_at(row, path))
 }
 
-/// Whether a path belongs to a row.
+/// Whether a path belongs to a row. The root is a path of its own.
 fn is_at(row: &Row, path: &str) -> bool {
-    let below = |rest: &str| row.path.ends_with('/') && !rest.is_empty();
+    let below = |rest: &str| row.path.len() > 1 && row.path.ends_with('/') && !rest.is_empty();
     row.path == path || path.strip_prefix(row.path).is_some_and(below)
 }
 

@@ -193,6 +193,29 @@ fn the_client_for_pages_is_there_where_channels_are() {
 }
 
 #[test]
+fn the_chat_page_is_there_if_it_is_wanted_with_the_domain_that_was_asked_for() {
+    let paths = ["/", "/chat.js", "/chat.css", "/chat.json"];
+    for path in paths {
+        assert_eq!(response(&Policy::default(), &get(path, "")).status, Status::NotFound, "{path} is off");
+    }
+    let policy = Policy { chat_page: true, ..Policy::default() };
+    let media = ["text/html; charset=utf-8", "text/javascript; charset=utf-8", "text/css; charset=utf-8"];
+    for (path, media) in paths.into_iter().zip(media) {
+        let file = response(&policy, &get(path, ""));
+        assert_eq!((file.status, file.content_type), (Status::Ok, media), "{path}");
+        assert_eq!(field(&file, "Content-Security-Policy").is_some(), path == "/", "CSP 3 3.3: {path}");
+        let tag = format!("If-None-Match: {}\r\n", field(&file, "ETag").expect("a tag"));
+        assert_eq!(response(&policy, &get(path, &tag)).status, Status::NotModified, "{path}");
+    }
+    assert_eq!(response(&policy, &get("/chat.json/", "")).status, Status::NotFound, "the root has no paths below it");
+    for host in ["a.example", "a.example:5443", "A.example.", "evil.example", "[::1]:5280"] {
+        let asked = get("/chat.json", "").replace("a.example:5443", host);
+        let settings = response(&policy, &asked);
+        assert_eq!(body(&settings), "{\"domain\":\"a.example\"}\n", "{host}");
+    }
+}
+
+#[test]
 fn responses_say_how_long_they_are_and_when_they_were_made() {
     let text = |response: Response, method| {
         let mut out = Vec::new();

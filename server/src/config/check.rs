@@ -275,6 +275,9 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
                       pass --i-know to allow it";
         clash("notify_ask_url", format!("{url} {reason}"));
     }
+    if config.chat_page && config.http.is_empty() && config.https.is_empty() {
+        clash("chat_page", "has no effect: neither http nor https names an address".into());
+    }
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "has no effect: http names no address".into());
     }

@@ -414,6 +414,9 @@ options! {
         "URL of BOSH (XEP-0124) that is announced to clients (XEP-0156).",
         "For example https://xmpp.example.org/http-bind. When empty, requests over https for a \
          served domain get the address they were sent to; other requests get none.";
+    Addresses Main Restart chat_page: bool, Kind::Switch, "false",
+        "Serve a chat page at / on http and https.",
+        "It logs in by the WebSocket of the same address. See docs/chat-page.md.";
     Addresses Main Restart notify: Vec<Prefix>, Kind::Prefixes, "off",
         "Prefixes of the names of notification channels that anyone may read at /n/ on http and \
          https.",

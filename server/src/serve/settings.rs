@@ -377,6 +377,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         websocket_url: (!config.websocket_url.is_empty()).then(|| config.websocket_url.as_str().into()),
         bosh_url: (!config.bosh_url.is_empty()).then(|| config.bosh_url.as_str().into()),
         forwarded: config.http_forwarded,
+        chat_page: config.chat_page,
         #[cfg(debug_assertions)]
         echo: crate::plant::echoes(),
         channels: Channels {

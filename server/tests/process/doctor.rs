@@ -299,7 +299,8 @@ fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
 /// has one more.
 fn paths() -> Vec<String> {
     let rows = throng_engine::web::table::TABLE.iter().filter(|row| row.path != "/echo");
-    rows.map(|row| if row.path.ends_with('/') { format!("{}x", row.path) } else { row.path.to_owned() }).collect()
+    let example = |path: &str| if path.len() > 1 && path.ends_with('/') { format!("{path}x") } else { path.to_owned() };
+    rows.map(|row| example(row.path)).collect()
 }
 
 /// The output of curl with these arguments; a request must be answered within its time.

@@ -76,7 +76,7 @@ pub(crate) struct Web {
 }
 
 /// The server's exact paths: its whole table, as a test of the server verifies.
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 11] = [
     "/xmpp-websocket",
     "/http-bind",
     "/.well-known/host-meta",
@@ -84,6 +84,10 @@ const PATHS: [&str; 7] = [
     "/.well-known/mercure",
     "/connection/websocket",
     "/throng.js",
+    "/",
+    "/chat.js",
+    "/chat.css",
+    "/chat.json",
 ];
 
 /// The prefixes of the server's paths: notifications, also in Nchan's form.
