@@ -1,5 +1,7 @@
-// All tests that take a browser, in that which BROWSER names. Each part has a server of its own. They mostly wait, so they run side by side.
+// All tests that take a browser, in that which BROWSER names, or one PART of them. Each part has a server of its own. They mostly wait, so they run side by side.
 import { after, afterEach, before, describe, test } from "node:test";
+import * as chat from "./chat.mjs";
+import * as chatRooms from "./chat_rooms.mjs";
 import * as items from "./items.mjs";
 import * as states from "./states.mjs";
 import * as without from "./without.mjs";
@@ -9,7 +11,8 @@ import * as xmpp from "./xmpp.mjs";
 describe(process.env.BROWSER, { concurrency: 4 }, () => {
   before(launch);
   after(() => browser?.close());
-  for (const [name, { own }] of Object.entries({ items, states, "without throng.js": without, xmpp })) {
+  for (const [name, { own }] of Object.entries({ chat, "chat in rooms": chatRooms, items, states, "without throng.js": without, xmpp })) {
+    if (process.env.PART && process.env.PART !== name) continue;
     describe(name, { concurrency: 1 }, () => {
       before(own.begin);
       after(own.end);

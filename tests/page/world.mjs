@@ -105,6 +105,9 @@ export async function world() {
     return child;
   }
 
+  /** The data folder of such a server. */
+  const dataOf = (http) => join(folder, `data-${http}`);
+
   async function start() {
     const tokens = ["--notify-wildcards", "any", "--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys];
     server = await serve("data", http, c2s, "--notify-publications-per-second", "0", ...tokens);
@@ -213,7 +216,7 @@ export async function world() {
 
   const tests = [];
   const test = (what, run, more = {}) => tests.push({ what, run, ...more });
-  return { another, begin, clear, end, front, http, kill, newPage, open, openBlank, origin, publish, test, tests };
+  return { another, begin, clear, dataOf, end, freePort, front, http, kill, newPage, open, openBlank, origin, publish, test, tests };
 }
 
 export const follow = (page, ...args) => page.evaluate((args) => globalThis.follow(...args), args);
