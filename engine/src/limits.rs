@@ -1029,6 +1029,98 @@ const _: () = assert!(
 );
 const _: () = assert!(NOTIFY_NAME_BYTES_MAX <= NODE_NAME_BYTES_MAX && NOTIFY_KEY_BYTES_MAX + 2 <= NODE_ID_BYTES_MAX);
 
+// Rooms (XEP-0045).
+
+/// Occupants of a room, unless its configuration permits fewer.
+pub const ROOM_OCCUPANTS_MAX: usize = 100_000;
+
+/// Sessions of one user in a room.
+pub const ROOM_SEATS_PER_USER_MAX: usize = 20;
+
+/// Sessions in a room up to which the presence of all occupants is broadcast. In a larger room it is
+/// that of moderators only: with n occupants who come and go, n * n stanzas would be sent.
+pub const ROOM_BROADCAST_OCCUPANTS_MAX: usize = 500;
+
+/// Bytes of a presence that a room shows to its occupants.
+pub const ROOM_PRESENCE_BYTES_MAX: usize = 4_096;
+
+/// Bytes of a subject.
+pub const ROOM_SUBJECT_BYTES_MAX: usize = 4_096;
+
+/// Bytes of the name of a room.
+pub const ROOM_NAME_BYTES_MAX: usize = 256;
+
+/// Bytes of the description of a room.
+pub const ROOM_DESCRIPTION_BYTES_MAX: usize = 2_048;
+
+/// Bytes of the password of a room.
+pub const ROOM_PASSWORD_BYTES_MAX: usize = 256;
+
+/// Bytes of a reason; the rest is cut off.
+pub const ROOM_REASON_BYTES_MAX: usize = 1_024;
+
+/// Seconds between two messages of an occupant that slow mode can require.
+pub const ROOM_SLOW_MODE_S_MAX: u16 = 3_600;
+
+/// Messages of history that a room keeps in memory and sends to newcomers.
+pub const ROOM_HISTORY_MAX: usize = 50;
+
+/// Bytes of these messages.
+pub const ROOM_HISTORY_BYTES_MAX: usize = 64 << 10;
+
+/// Standings up to which a room has all of them in memory. With more, each is read when it is
+/// needed.
+pub const ROOM_STANDINGS_IN_MEMORY_MAX: usize = 1_000;
+
+/// Users of a list of affiliations or roles that a request can retrieve.
+pub const ROOM_LIST_MAX: usize = 5_000;
+
+/// Items of a request that changes roles or affiliations.
+pub const ROOM_ADMIN_ITEMS_MAX: usize = 100;
+
+/// Invitations in one message.
+pub const ROOM_INVITATIONS_AT_ONCE: usize = 10;
+
+/// Stanzas that wait for a room while it reads rows.
+pub const ROOM_WAITING_MAX: usize = 10_000;
+
+/// Waiting stanzas whose rows are read together.
+pub const ROOM_NEEDS_AHEAD: usize = 64;
+
+/// Sessions of a room that are read at once after a start.
+pub const ROOM_OCCUPANTS_PAGE: usize = 5_000;
+
+/// Rooms in which one session can be behind. In further ones it misses messages.
+pub const ROOMS_BEHIND_MAX: usize = 200;
+
+/// Rows of the archive that a session that is behind reads at once, and their bytes.
+pub const ROOM_AGAIN_ROWS: u32 = 64;
+
+/// See [`ROOM_AGAIN_ROWS`].
+pub const ROOM_AGAIN_BYTES: u32 = 128 << 10;
+
+/// Seconds after which a session that is behind repeats a request that was not answered.
+pub const ROOM_AGAIN_S: u32 = 60;
+
+/// Rooms of a directory in one answer.
+pub const ROOM_DIRECTORY_PAGE: usize = 500;
+
+/// Seconds for which an empty room stays in memory.
+pub const ROOM_IDLE_S: u32 = 30;
+
+/// Seconds after which a room that its creator has not configured ends.
+pub const ROOM_LOCKED_S: u32 = 300;
+
+/// The part of the bytes that a room sends for a message, by which its sender is charged: one in so
+/// many.
+pub const ROOM_CHARGED_SHARE: usize = 16;
+
+/// Bytes sent by a room as which its creation counts: [`WORK_BYTES_PER_S`] allows a session one room
+/// per second.
+pub const ROOM_CREATION_BYTES: usize = ROOM_CHARGED_SHARE * WORK_BYTES_PER_S as usize;
+
+const _: () = assert!(ROOM_HISTORY_MAX <= u8::MAX as usize && ROOM_IDLE_S < ROOM_LOCKED_S);
+
 // What crosses between processes.
 
 /// Bytes of one batch of letters, connection or half of a session as it is written for another

@@ -6,8 +6,8 @@
 //! row of no known kind, and a test compares the rows written for each kind with a reference store.
 
 use super::{
-    Table, account, announcement, archive, floors, invitation, nodes, peers, private, report, retractions, sessions,
-    waiting,
+    Table, account, announcement, archive, floors, invitation, nodes, peers, private, report, retractions, room,
+    sessions, waiting,
 };
 
 /// Prefix of the sort keys of rows that record up to which number a shard may have assigned entry
@@ -120,6 +120,13 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Invitations, "invitation", Sort::Begins(&[invitation::INVITATION])),
     kind(Table::Invitations, "applicant", Sort::Begins(&[invitation::WAITING])),
     kind(Table::Reports, "report", Sort::Long(report::KEY_BYTES)),
+    kind(Table::Rooms, "room", Sort::Is(&[room::RECORD])),
+    kind(Table::Rooms, "standing in a room", Sort::Begins(&[room::STANDING])),
+    kind(Table::Rooms, "mark of an affiliation", Sort::Begins(&[room::MARK])),
+    kind(Table::Rooms, "session in a room", Sort::Begins(&[room::SEAT])),
+    kind(Table::Rooms, "reserved nick", Sort::Begins(&[room::NICK])),
+    kind(Table::Rooms, "listed room", Sort::Begins(&[room::LISTED])),
+    kind(Table::Rooms, "room that knows a user", Sort::Begins(&[room::KNOWN])),
 ];
 
 /// The kind of a row; `None` if this program does not know it.

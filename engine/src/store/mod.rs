@@ -22,6 +22,7 @@ pub mod peers;
 pub mod private;
 pub mod report;
 pub mod retractions;
+pub mod room;
 pub mod roster;
 pub mod sessions;
 pub mod token;
@@ -55,11 +56,13 @@ pub enum Table {
     Invitations = 8,
     /// Reports from users to the operator; see [`report`].
     Reports = 9,
+    /// Rooms, and the directory of their service; see [`room`].
+    Rooms = 10,
 }
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 11] = [
         Table::Meta,
         Table::Accounts,
         Table::Roster,
@@ -70,6 +73,7 @@ impl Table {
         Table::Sessions,
         Table::Invitations,
         Table::Reports,
+        Table::Rooms,
     ];
 
     /// The table with this stored number.

@@ -538,6 +538,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
 }
+        Table::Rooms => throng_engine::store::room::is_whole(sort, value),
 
 /// Removes a user's leftovers of an interrupted import: a later registration of that name must not
 /// find them.

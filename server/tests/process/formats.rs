@@ -36,6 +36,7 @@ use throng_engine::store::peers::{Directory as Peers, OPEN, Part, Peer};
 use throng_engine::store::private::{self, LastLogout};
 use throng_engine::store::report::{Report, ReportId, ReportKey};
 use throng_engine::store::retractions::{Key as Retracted, Retraction};
+use throng_engine::store::room;
 use throng_engine::store::roster::{self, Groups, ItemView, Unconfirmed, Version};
 use throng_engine::store::sessions::{self, Counts, Kept, Step, Trail};
 use throng_engine::store::token::{Place, Token, TokenKind, Tokens};
@@ -314,6 +315,45 @@ fn fill(engine: &dyn Engine) {
     commit(&|batch| batch.delete_range(Table::Archive, JULIET.as_bytes(), &[0; 8], &2_u64.to_be_bytes()));
     commit(&|batch| private::delete(batch, ROMEO, b"never there"));
     commit(&fill_since_6);
+    commit(&fill_rooms);
+}
+
+/// A room, and its entry in the directory of the service.
+fn fill_rooms(batch: &mut Batch) {
+    let cave = "orchard@conference.localhost";
+    room::Record {
+        config: room::Config { name: "The orchard".into(), persistent: true, ..room::Config::default() },
+        subject: room::Subject { text: "Balconies".into(), nick: "romeo".into(), time_ms: THEN_S * 1_000 },
+        secret: [5; 16],
+        owners: 1,
+        locked: false,
+        created_ms: THEN_S * 1_000,
+    }
+    .put(batch, cave);
+    let none = room::Standing::default();
+    room::Standing { affiliation: room::Affiliation::Owner, ..none.clone() }.put(batch, cave, ROMEO, &none);
+    room::Standing {
+        affiliation: room::Affiliation::Member,
+        nick: Some("juliet".into()),
+        reason: Some("of course".into()),
+    }
+    .put(batch, cave, JULIET, &none);
+    let entry = Entry {
+        incoming: true,
+        waits: false,
+        time_ms: THEN_S * 1_000,
+        peer: "orchard@conference.localhost/romeo",
+        xml: b"<message from='orchard@conference.localhost/romeo' type='groupchat'><body>Soft</body></message>",
+        trail: b"",
+    };
+    entry.put(batch, cave, 8);
+    room::Seat { nick: "romeo".into(), presence: (*b"<presence></presence>").into() }.put(
+        batch,
+        cave,
+        "romeo@localhost/r",
+    );
+    room::put_known(batch, JULIET, cave, true);
+    room::Listed { name: "The orchard".into(), description: "".into() }.put(batch, "conference.localhost", "orchard");
 }
 
 /// Rows of the kinds added in format 6.
