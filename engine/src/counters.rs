@@ -260,6 +260,13 @@ counter_table! {
     reports_kept Count "Reports from users stored for the operator (XEP-0377).";
     reports_left_out Count "Reports not stored: the account's limit was reached, or the store had no room.";
     reports_pushed_out Count "Reports displaced by later ones.";
+    rooms Gauge "Rooms in memory (XEP-0045): those with occupants, and those that were left or asked for a short time ago.";
+    room_occupants Gauge "Sessions that are in rooms.";
+    rooms_created Count "Rooms created.";
+    rooms_ended Count "Rooms destroyed, or left by their last occupant while temporary.";
+    room_messages Count "Messages that rooms have accepted for all their occupants.";
+    room_deliveries Count "Copies of these messages, one for each session in the room.";
+    room_behind Count "Times that a session had no room for a message of a room, and reads it later from the archive of the room.";
     components Gauge "Connected external components (XEP-0114).";
     component_stanzas_in Count "Stanzas received from components.";
     component_stanzas_out Count "Stanzas taken by components.";

@@ -60,6 +60,17 @@ pub enum PushDetails {
     Body,
 }
 
+/// Who may create rooms by entering them (XEP-0045 10.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomCreation {
+    /// Everybody who can reach the service, users of components too.
+    Everybody,
+    /// Users of this server.
+    Users,
+    /// Administrators.
+    Admins,
+}
+
 /// Settings of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -98,6 +109,8 @@ pub struct Settings {
     pub component_secrets: Arc<[(Box<str>, SharedSecret)]>,
     /// Bytes that may wait for one component.
     pub component_queue_bytes_max: usize,
+    /// Who may create rooms.
+    pub room_creation: RoomCreation,
     /// The assignment of partitions to shards, and the number of shards.
     pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -236,6 +249,15 @@ impl Settings {
         self.component_secrets = known.chain([(domain.into(), secret)]).collect();
     }
 
+    /// Serves the normalised domain of a service of rooms (XEP-0045).
+    ///
+    /// # Panics
+    /// With the 65,537th.
+    pub fn serve_rooms(&mut self, domain: &str) {
+        Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Rooms);
+        self.facts.rooms = self.facts.rooms.iter().cloned().chain([domain.into()]).collect();
+    }
+
     /// Names that only the operator and administrators can assign.
     pub fn withheld(&self) -> Withheld<'_> {
         Withheld { admins: &self.admins, inviters: &self.inviters, reserved: &self.reserved_names }
@@ -292,6 +314,7 @@ impl Settings {
                 account_changes: true,
                 ..Default::default()
             },
+            room_creation: RoomCreation::Users,
             admins: Arc::default(),
             inviters: Arc::default(),
             invitations: Invitations::Contacts,

@@ -18,7 +18,7 @@
 //! - [`letters`] and [`answers`] of the store, each to its module; [`dispatch`]: stanzas, finished
 //!   work, and work that modules leave to the shard
 //! - [`requests`]: the answers of extensions; [`components`]: what concerns both components and
-//!   users
+//!   users; [`rooms`]: what rooms send to users, and ask of the extension of archives
 //! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: messages
 //!   that they may have sent already
 //! - [`ending`]: carries out endings
@@ -54,6 +54,7 @@ pub mod proven;
 pub mod register;
 pub mod requests;
 pub mod restore;
+pub mod rooms;
 pub mod sweep;
 pub mod tail;
 pub mod upgrade;
@@ -73,6 +74,7 @@ use crate::io::{Input, Output, StorageState};
 use crate::kernel::Kernel;
 use crate::letters::Letters;
 use crate::logs::Logs;
+use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::streams::Streams;
@@ -92,6 +94,7 @@ pub struct Shard {
     accounts: Accounts,
     requests: Requests,
     components: Components,
+    rooms: Rooms,
     /// Scratch memory for the tags of one item.
     scanner: Scanner,
     /// Scratch memory for the full JID of a stanza's sender.
@@ -131,6 +134,7 @@ impl Shard {
             accounts: Accounts::new(&turn.settings),
             requests: Requests::new(),
             components: Components::new(),
+            rooms: Rooms::new(),
             cx: Streams::new(turn),
             scanner: Scanner::new(),
             full: String::new(),

@@ -133,6 +133,24 @@ const ENGINE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "rooms",
+        &[
+            "actors",
+            "extension",
+            "id",
+            "io",
+            "kernel",
+            "letters",
+            "limits",
+            "ns",
+            "router",
+            "settings",
+            "store",
+            "streams",
+            "wire",
+        ],
+    ),
+    (
         "components",
         &[
             "actors",
@@ -156,7 +174,7 @@ const ENGINE: &[(&str, &[&str])] = &[
 
 /// The modules of the engine that make up a shard, including the shard.
 const MODULES: &[&str] =
-    &["kernel", "streams", "channels", "actors", "logs", "contacts", "accounts", "components", "shard"];
+    &["kernel", "streams", "channels", "actors", "logs", "contacts", "accounts", "rooms", "components", "shard"];
 
 /// Limit of lines per file of [`MODULES`].
 const MODULE_LINES_MAX: usize = 600;

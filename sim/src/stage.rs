@@ -160,6 +160,7 @@ pub fn play_across(
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
     settings.serve(OTHER_DOMAIN);
     settings.serve_service("pubsub.localhost", Service::PubSub);
+    settings.serve_rooms("conference.localhost");
     settle(&mut settings);
     let mut stage = Stage::new(seed, settings, pace, &script);
     stage.world.set_crossing(crossing, Network { lost: 100, twice: 100 });

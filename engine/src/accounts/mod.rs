@@ -535,11 +535,11 @@ impl Accounts {
     pub(crate) fn erase_account(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let account = actors.users.bare(user);
         // Rows of reports belong to a domain, not to a user.
-        let not_here = |table: &Table| matches!(table, Table::Meta | Table::Nodes | Table::Reports);
+        let not_here = |table: &Table| matches!(table, Table::Meta | Table::Nodes | Table::Rooms | Table::Reports);
         for table in Table::ALL.into_iter().filter(|table| !not_here(table)) {
             cx.kernel.writes.delete_actor(table, account.as_bytes());
         }
-        // The nodes of services that know the account are read first: they are notified.
+        // The nodes of services and the rooms that know the account are read first: they are notified.
         crate::store::nodes::delete_published(&mut cx.kernel.writes, &account);
         self.plain_cache.forget(&account);
         self.record_written(&account);

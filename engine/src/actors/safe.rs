@@ -16,7 +16,8 @@ pub(crate) enum Address<'a> {
     Own,
     /// A domain that is served: the server itself.
     Server,
-    /// A user of a domain that is served, bare or full, or an address at a component's domain.
+    /// A user of a domain that is served, bare or full, or an address at the domain of a component or of
+    /// rooms.
     User(JidRef<'a>),
     /// A service with a domain of its own.
     Service(Service),
@@ -54,13 +55,13 @@ impl Actors {
             None => match kind {
                 ActorKind::Users => Address::Server,
                 ActorKind::Service(service) => Address::Service(service),
-                ActorKind::Component => Address::User(to),
+                ActorKind::Component | ActorKind::Rooms => Address::User(to),
             },
             Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
                 Address::Own
             }
             Some(_) => match kind {
-                ActorKind::Users | ActorKind::Component => Address::User(to),
+                ActorKind::Users | ActorKind::Component | ActorKind::Rooms => Address::User(to),
                 ActorKind::Service(_) => Address::Nobody,
             },
         }

@@ -175,7 +175,7 @@ impl Components {
         let kind = element.kind().unwrap_or_default();
         let class = MessageClass::of_type(&kind);
         match (way.kind, way.to.local()) {
-            (ActorKind::Users, Some(_)) | (ActorKind::Component, _) => {}
+            (ActorKind::Users, Some(_)) | (ActorKind::Component | ActorKind::Rooms, _) => {}
             _ => return self.refuse_component(cx, way.domain, element, StanzaCondition::ServiceUnavailable),
         }
         let keep = kept(class, &kind, element);
@@ -204,7 +204,10 @@ impl Components {
 
     fn component_presence(&mut self, cx: &mut Streams, conn: ConnId, way: Way<'_>, element: &Element<'_>) {
         // RFC 6121 8.5.1: presence to an entity without presence is ignored.
-        if !matches!((way.kind, way.to.local()), (ActorKind::Users, Some(_)) | (ActorKind::Component, _)) {
+        if !matches!(
+            (way.kind, way.to.local()),
+            (ActorKind::Users, Some(_)) | (ActorKind::Component | ActorKind::Rooms, _)
+        ) {
             return;
         }
         let kind = element.kind();
@@ -250,7 +253,7 @@ impl Components {
             return None;
         }
         match (way.kind, way.to.local(), request) {
-            (ActorKind::Users, Some(_), _) | (ActorKind::Component, _, _) => {
+            (ActorKind::Users, Some(_), _) | (ActorKind::Component | ActorKind::Rooms, _, _) => {
                 let kind = if request { Kind::Request } else { Kind::Response };
                 self.post_of_component(cx, conn, way, kind, element, &[]);
             }

@@ -77,6 +77,8 @@ fn speaks_for(domains: &Domains, by: &str, accounts: Accounts<'_>) -> bool {
     match domains.of(&by).map(|(_, kind)| kind) {
         Some(ActorKind::Users) => jid.local().is_none() || (jid.is_bare() && matches!(accounts, Accounts::All)),
         Some(ActorKind::Service(_)) => true,
+        // A room speaks for itself: others may pass on what it has said.
+        Some(ActorKind::Rooms) => false,
         Some(ActorKind::Component) | None => false,
     }
 }

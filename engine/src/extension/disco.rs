@@ -148,6 +148,12 @@ fn entities(server: &ServerFacts) -> Vec<u8> {
             out.extend_from_slice(b"/>");
         }
     }
+    for domain in server.rooms.iter() {
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", domain);
+        xml::attribute(&mut out, "name", "Group chat");
+        out.extend_from_slice(b"/>");
+    }
     for domain in &server.components {
         out.extend_from_slice(b"<item");
         xml::attribute(&mut out, "jid", domain);
@@ -264,7 +270,9 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     };
     let told = match request.target {
         Target::Server => serves(context, request, Discovery::Items(node.as_deref())),
-        Target::Own | Target::Other | Target::Node => discovers(context, request, Discovery::Items(node.as_deref())),
+        Target::Own | Target::Other | Target::Node | Target::Room => {
+            discovers(context, request, Discovery::Items(node.as_deref()))
+        }
         Target::Service(service) => at_node(context, request, service, node.as_deref()),
     };
     if let Some(step) = told {

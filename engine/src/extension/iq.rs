@@ -32,6 +32,8 @@ pub enum Target {
     Service(Service),
     /// An actor of such a service; the request is answered at the actor's home.
     Node,
+    /// A room that has decided that the sender may ask; the request is answered at the room's home.
+    Room,
 }
 
 /// An IQ request that the server itself has to answer (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
@@ -81,6 +83,8 @@ pub struct ServerFacts {
     /// Services with a domain of their own, and that domain; set from the
     /// [`Settings`](crate::settings::Settings).
     pub entities: Arc<[(Box<str>, Service)]>,
+    /// Domains with rooms (XEP-0045); set from the [`Settings`](crate::settings::Settings).
+    pub rooms: Arc<[Box<str>]>,
     /// Domains of the connected components (XEP-0114), sorted; the shard maintains them.
     pub components: Vec<Box<str>>,
     /// The operator's rules for the publish-subscribe service.

@@ -222,7 +222,8 @@ pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<
     };
     if !feature.targets.contains(&request.target) {
         // Private data of another user, as opposed to something that the target does not support.
-        let private = request.target == Target::Other && *feature.targets == [Target::Own];
+        let is_own = |target: &Target| matches!(target, Target::Own | Target::Room);
+        let private = request.target == Target::Other && feature.targets.iter().all(is_own);
         let condition = if private { Condition::Forbidden } else { Condition::ServiceUnavailable };
         return (place, Step::Error(condition.into()));
     }

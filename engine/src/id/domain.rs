@@ -23,6 +23,9 @@ pub enum ActorKind {
     /// Whatever an external component defines (XEP-0114). All of them have the same home as the
     /// domain.
     Component,
+    /// Rooms, one per localpart (XEP-0045). The domain itself is the service, with the directory of
+    /// its public rooms.
+    Rooms,
 }
 
 /// A service with a domain of its own, which answers the requests of this server's users.

@@ -12,6 +12,7 @@ use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
+use crate::store::room::Affiliation;
 use crate::store::{Found, Query, Table};
 
 /// The purpose of an outstanding answer.
@@ -25,6 +26,8 @@ pub(crate) enum Pending {
     Login(LoginRead),
     /// Rows that an extension has requested.
     Request(RequestRead),
+    /// Rows of a room.
+    Room(RoomRead),
     /// Rows of a channel.
     Channel(ChannelRead),
     /// Rows that an operator's command has requested.
@@ -107,6 +110,50 @@ pub(crate) enum ChannelRead {
     Registrations(Arc<str>),
     /// A scan of registrations for expired ones.
     Ends(EndsRead),
+}
+
+/// See [`Pending::Room`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoomRead {
+    /// A room: its record, standings, recent messages, and the first sessions in it.
+    Room(Box<str>),
+    /// Further sessions in a room.
+    Seats(Box<str>),
+    /// What stanzas to a room need.
+    Needs(Box<str>, Vec<RoomNeed>),
+    /// Messages of a room after a number, for a session that is behind (full JID).
+    Behind {
+        /// The room's bare JID.
+        room: Box<str>,
+        /// The session's full JID.
+        session: Box<str>,
+        /// They follow this one.
+        after: u64,
+    },
+    /// A page of the directory of a service.
+    Directory(DirectoryRead),
+}
+
+/// One thing that a stanza to a room needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RoomNeed {
+    /// The standing of a user.
+    Standing(Box<str>),
+    /// The user for whom a nick is reserved.
+    Nick(Box<str>),
+    /// The users with an affiliation.
+    List(Affiliation),
+}
+
+/// A request for the directory of a service of rooms.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DirectoryRead {
+    pub(crate) service: Box<str>,
+    pub(crate) from: Box<str>,
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) origin: Option<Origin>,
+    /// The page by XEP-0059, if one was requested: its size, and the room before it.
+    pub(crate) page: Option<(usize, Option<Box<str>>)>,
 }
 
 /// See [`Pending::Operator`].

@@ -7,7 +7,9 @@
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-use super::{BoshLetter, ChannelLetter, Delivery, Letter, Letters, LoginLetter, Name, NodeLetter, Span, UserLetter};
+use super::{
+    BoshLetter, ChannelLetter, Delivery, Letter, Letters, LoginLetter, Name, NodeLetter, RoomLetter, Span, UserLetter,
+};
 use crate::id::{Border, Crosses, ShardId};
 use crate::limits::CROSSING_LETTERS_MAX;
 
@@ -86,6 +88,7 @@ impl Crosses for Letter {
             | Letter::Delivery(_)
             | Letter::User(_)
             | Letter::Node(_)
+            | Letter::Room(_)
             | Letter::Channel(_)
             | Letter::Login(_)
             | Letter::Component { .. } => {}
@@ -112,6 +115,7 @@ impl Letters {
             Letter::Delivery(letter) => self.has_of_delivery(letter),
             Letter::User(letter) => self.has_of_user(letter),
             Letter::Node(letter) => self.has_of_node(letter),
+            Letter::Room(letter) => self.has_of_room(letter),
             Letter::Channel(letter) => self.has_of_channel(letter),
             Letter::Login(letter) => self.has_of_login(letter),
             Letter::Bosh(
@@ -150,6 +154,22 @@ impl Letters {
             NodeLetter::ServiceAnswered { id, from, outcome: _ } => self.has_names(&[*id, *from]),
             NodeLetter::Belongs { to, node, own: _, row } => self.has_names(&[*to, *node]) && self.has_text(&[*row]),
             NodeLetter::Forget { node, user } => self.has_names(&[*node, *user]),
+        }
+    }
+
+    fn has_of_room(&self, letter: &RoomLetter) -> bool {
+        match letter {
+            RoomLetter::Cast { kind: _, from, to, xml, number: _ } | RoomLetter::Again { from, to, xml, number: _ } => {
+                self.has_names(&[*from, *to]) && self.has_text(&[*xml])
+            }
+            RoomLetter::CatchUp { room, session, after: _ } | RoomLetter::CaughtUp { room, session, more: _ } => {
+                self.has_names(&[*room, *session])
+            }
+            RoomLetter::Knows { user, room, knows: _ } | RoomLetter::Forget { room, user } => {
+                self.has_names(&[*room, *user])
+            }
+            RoomLetter::Gone { room, sessions } => self.has_names(&[*room, *sessions]),
+            RoomLetter::Listed { room, row } => self.has_names(&[*room]) && self.has_text(&[*row]),
         }
     }
 

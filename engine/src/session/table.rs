@@ -58,6 +58,20 @@ impl Walk {
     }
 }
 
+/// A room from which a session has not received everything: it is behind, and reads the archive of
+/// the room at its own pace.
+#[derive(Debug)]
+pub struct BehindRoom {
+    /// The room's bare JID.
+    pub room: Box<str>,
+    /// Number of the last message that it has received, or was not to receive.
+    pub after: u64,
+    /// Monotonic second at which the next messages were requested, if they were.
+    pub asked_s: Option<u32>,
+    /// Whether the requested messages no longer fit: the rest of them is requested later.
+    pub full: bool,
+}
+
 /// State that few sessions have.
 #[derive(Debug, Default)]
 pub struct Extra {
@@ -66,6 +80,8 @@ pub struct Extra {
     /// Set when presence was dropped because too much output was pending: this contact, and those
     /// after it in the roster's order, are still to be probed.
     pub missed: Option<Box<str>>,
+    /// Rooms in which it is behind; at most [`ROOMS_BEHIND_MAX`](crate::limits::ROOMS_BEHIND_MAX).
+    pub behind: Vec<BehindRoom>,
     /// Its progress through its contacts, whose last items it is to be sent.
     pub walk: Option<Box<Walk>>,
     /// Notes of extensions.
@@ -81,6 +97,7 @@ impl Extra {
     fn is_empty(&self) -> bool {
         self.directed.is_empty()
             && self.missed.is_none()
+            && self.behind.is_empty()
             && self.walk.is_none()
             && self.notes.is_empty()
             && self.lang.is_none()
@@ -91,8 +108,10 @@ impl Extra {
     pub fn memory_bytes(&self) -> usize {
         let directed: usize = self.directed.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum();
         let asked: usize = self.asked.iter().map(|(_, id)| size_of::<(u8, Box<str>)>() + id.len()).sum();
+        let behind: usize = self.behind.iter().map(|behind| size_of::<BehindRoom>() + behind.room.len()).sum();
         size_of::<Extra>()
             + directed
+            + behind
             + asked
             + self.notes.memory_bytes()
             + self.walk.as_ref().map_or(0, |walk| walk.memory_bytes())

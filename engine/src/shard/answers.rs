@@ -24,6 +24,7 @@ impl Shard {
             Pending::Login(read) => self.login_found(read, found),
             Pending::Request(read) if damaged => self.request_unreadable(read, found),
             Pending::Request(read) => self.request_found(read, found),
+            Pending::Room(read) => self.rooms.found(&mut self.cx, &mut self.actors, read, found),
             Pending::Channel(ChannelRead::Registrations(node)) => self.registrations_found(&node, &found),
             Pending::Channel(ChannelRead::Ends(read)) => self.ends_found(read, &found),
             // If a user's rows cannot be read, none of them is deleted.

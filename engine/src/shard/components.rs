@@ -43,7 +43,7 @@ impl Shard {
                 Some((domain, ActorKind::Component)) if explicit => {
                     self.components.event_for_component(cx, domain, from, to, xml);
                 }
-                Some((_, ActorKind::Component)) => {}
+                Some((_, ActorKind::Component | ActorKind::Rooms)) => {}
                 None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
                     self.contacts.event_for(cx, actors, node, from, to, explicit, xml);
                 }

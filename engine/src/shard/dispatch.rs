@@ -52,6 +52,7 @@ impl Shard {
             && self.contacts.decided.is_empty()
             && self.cx.up.is_empty()
             && self.logs.woken.is_empty()
+            && self.rooms.archive.is_empty()
             && !self.has_known_reads()
     }
 
@@ -61,6 +62,7 @@ impl Shard {
         self.carry_out_endings();
         self.wake_noted();
         self.known_read_goes_on();
+        self.answer_for_rooms();
         if let Some(came) = self.came.take() {
             self.receiver_goes_on(came);
         } else if !self.contacts.decided.is_empty() {
@@ -103,6 +105,7 @@ impl Shard {
             Some((domain, ActorKind::Component)) => {
                 self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
             }
+            Some((_, ActorKind::Rooms)) => self.rooms.incoming(&mut self.cx, &mut self.actors, stanza),
             None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
                 if !self.waits_for_again(stanza) {
                     self.its_turn(stanza);
@@ -139,6 +142,7 @@ impl Shard {
                     _,
                     ActorKind::Users
                     | ActorKind::Component
+                    | ActorKind::Rooms
                     | ActorKind::Service(Service::Upload | Service::Bytestreams),
                 )) => self.for_server(stanza),
             },

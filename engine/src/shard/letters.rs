@@ -32,6 +32,7 @@ impl Shard {
             Letter::Delivery(letter) => self.delivery_letter(batch, letter),
             Letter::User(letter) => self.user_letter(batch, letter),
             Letter::Node(letter) => self.node_letter(batch, letter),
+            Letter::Room(letter) => self.room_letter(batch, letter),
             Letter::Channel(letter) => self.channel_letter(batch, letter),
             Letter::Login(letter) => self.login_letter(batch, letter),
             Letter::Bosh(letter) => self.bosh_letter(letter),
@@ -64,6 +65,8 @@ impl Shard {
                     Some((domain, ActorKind::Component)) => {
                         self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml);
                     }
+                    // A room has no contacts: it is entered by directed presence (XEP-0045 7.2).
+                    Some((_, ActorKind::Rooms)) => self.presence_at_rooms(*news, from, to, xml),
                     None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
                         self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml);
                     }

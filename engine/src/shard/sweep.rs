@@ -108,6 +108,7 @@ impl Shard {
         self.accounts.sweep_reports(&mut self.cx);
         self.sweep_pushes();
         self.components.sweep_components(&mut self.cx, &mut self.actors);
+        self.rooms.sweep(&mut self.cx);
         self.channels.sweep_watchers(&mut self.cx);
         self.channels.renew_listeners(&mut self.cx);
         self.channels.tally_listeners(&self.cx);
@@ -245,8 +246,12 @@ impl Shard {
         self.cx.forget_paid(id);
         let session = self.actors.sessions.heard(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
+        let behind = session.extra.as_ref().is_some_and(|extra| !extra.behind.is_empty());
         if missed && !self.cx.is_busy(id) {
             self.contacts.roster_step(&mut self.cx, &mut self.actors, user, RosterStep::Catch { session: id });
+        }
+        if behind && !self.cx.is_busy(id) {
+            self.catch_up_in_rooms(id);
         }
     }
 

@@ -28,6 +28,15 @@ macro_rules! limits {
                 match self { $(Limit::$case => StanzaCondition::$condition,)* }
             }
 
+            /// The type of the error: whether the peer may try again unchanged.
+            pub const fn kind(self) -> ErrorType {
+                match self {
+                    // XEP-0500 4 requires it.
+                    Limit::RoomSlowMode => ErrorType::Wait,
+                    _ => self.condition().default_type(),
+                }
+            }
+
             /// The text for the refused peer.
             pub const fn text(self) -> &'static str {
                 match self { $(Limit::$case => $text,)* }
@@ -42,6 +51,36 @@ macro_rules! limits {
 }
 
 limits! {
+    /// Occupants of a room.
+    RoomOccupants = "room-occupants", ServiceUnavailable,
+        "the room is full", "try again when somebody has left";
+    /// Sessions of one user in a room.
+    RoomSeats = "room-sessions", ResourceConstraint,
+        "this user is in the room with too many sessions", "try again when one of them has left";
+    /// Bytes of a presence, or of an id, that a room passes on.
+    RoomPresence = "room-presence", NotAcceptable,
+        "the presence is too long for a room", "send a shorter one";
+    /// Bytes of a subject.
+    RoomSubject = "room-subject", NotAcceptable,
+        "the subject is too long", "send a shorter one";
+    /// Stanzas that wait for a room.
+    RoomWaiting = "room-waiting", ResourceConstraint,
+        "too many stanzas wait for this room", "try again in a few seconds";
+    /// The delay between messages in slow mode (XEP-0500 4).
+    RoomSlowMode = "room-slow-mode", PolicyViolation,
+        "this room permits one message at a time", "try again in a few seconds";
+    /// Items of a request about roles or affiliations.
+    RoomItems = "room-items", NotAcceptable,
+        "the request has too many items", "send them in several requests";
+    /// Length of a list of affiliations.
+    RoomList = "room-list", PolicyViolation,
+        "the list is too long for one answer", "ask the operator of the service";
+    /// A request for voice in a room without a moderator.
+    RoomModerators = "room-moderators", RecipientUnavailable,
+        "no moderator is in the room", "try again later";
+    /// Who may create rooms.
+    RoomCreation = "room-creation", NotAllowed,
+        "this user may not create rooms here", "ask the operator of the service";
     /// Stanzas queued for a component, in total and per sender.
     Component = "component-queue", ResourceConstraint,
         "the component takes no more stanzas for now", "try again in a few seconds";

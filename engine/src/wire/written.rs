@@ -58,7 +58,8 @@ pub(crate) fn write_error(
         }
     }
     out.push(b'>');
-    let kind = refusal.app.map_or(refusal.condition.default_type(), |app| app.kind);
+    let usual = refusal.held.map_or(refusal.condition.default_type(), |held| held.limit.kind());
+    let kind = refusal.app.map_or(usual, |app| app.kind);
     let app = refusal.app.map(|app| AppCondition::Extension { name: app.name, xmlns: app.xmlns, detail: app.detail });
     write_typed_stanza_error(out, kind, refusal.condition, refusal.text().as_deref(), app);
     out.extend_from_slice(b"</");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
 
 use super::kind::{AskedBy, BareJid};
-use super::table::{ClientName, Config, Registration, row};
+use super::table::{ClientName, Config, Registration, RoomMakers, row};
 
 /// Approximate bytes of the longest item of a channel in memory: binary content is in Base64.
 const ITEM_BYTES_MAX: u64 = NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024;
@@ -345,13 +345,15 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         let uploads = config.takes_uploads() && config.upload_domain() == *domain;
         let proxy = config.relays_bytestreams() && config.bytestreams_domain() == *domain;
         let nodes = config.has_nodes() && config.pubsub_domain() == *domain;
-        if users || uploads || proxy || nodes {
-            let whose = match (users, uploads, proxy) {
-                (true, ..) => "has accounts",
-                (_, true, _) => "belongs to the upload service",
-                (.., true) => "belongs to the bytestreams proxy",
-                _ => "belongs to the publish-subscribe service",
-            };
+        let rooms = config.rooms != RoomMakers::Off && config.rooms_domain() == *domain;
+        let owners = [
+            (users, "has accounts"),
+            (uploads, "belongs to the upload service"),
+            (proxy, "belongs to the bytestreams proxy"),
+            (nodes, "belongs to the publish-subscribe service"),
+            (rooms, "belongs to the rooms for group chat (rooms)"),
+        ];
+        if let Some((_, whose)) = owners.iter().find(|(owns, _)| *owns) {
             clash("components", format!("{domain} {whose}: a component needs its own domain"));
         }
     }
@@ -407,6 +409,12 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
                 "pubsub",
                 format!("{service} is the domain of the publish-subscribe service and cannot have accounts"),
             );
+        }
+    }
+    if config.rooms != RoomMakers::Off {
+        let service = config.rooms_domain();
+        if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
+            clash("rooms", format!("{service} is the domain of the rooms for group chat and cannot have accounts"));
         }
     }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {

@@ -34,7 +34,7 @@ pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
     BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, Registration,
-    ResourceConflict, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
+    ResourceConflict, RoomMakers, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
 };
 
 /// The configuration file in the data folder, read if no other is named.
@@ -251,6 +251,11 @@ impl Config {
         format!("pubsub.{}", self.domain)
     }
 
+    /// The domain of the rooms for group chat.
+    pub fn rooms_domain(&self) -> String {
+        format!("conference.{}", self.domain)
+    }
+
     /// File of the token for the operator's HTTP interface: the option's, else `http.token` in the
     /// data folder, which the server creates.
     pub fn admin_http_token_path(&self) -> PathBuf {
@@ -434,6 +439,7 @@ mod tests {
         refused(&[("upload_bytes_day_max", "1MiB")], "upload_bytes_day_max");
         refused(&[("upload", "127.0.0.1:1"), ("domain", "a.example"), ("virtual_hosts", "upload.a.example")], "upload");
         refused(&[("domain", "a.example"), ("virtual_hosts", "pubsub.a.example")], "pubsub");
+        refused(&[("domain", "a.example"), ("virtual_hosts", "conference.a.example")], "rooms");
         let allowed = |pairs: &[(&'static str, &str)]| {
             load(&flags(pairs), &Environment::new(), None).expect("these go together");
         };
@@ -445,6 +451,7 @@ mod tests {
         allowed(&[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1000")]);
         allowed(&[("archive", "false")]);
         allowed(&[("domain", "a.example"), ("virtual_hosts", "pubsub.a.example"), ("pubsub", "off")]);
+        allowed(&[("domain", "a.example"), ("virtual_hosts", "conference.a.example"), ("rooms", "off")]);
         allowed(&[("upload_proxied", "127.0.0.1:1"), ("upload_url", "https://a/")]);
         assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
     }

@@ -87,6 +87,33 @@ choice! {
 }
 
 choice! {
+    /// The users that may create rooms for group chat.
+    RoomMakers {
+        /// Users of the server.
+        Users = "users",
+        /// Users of external components, too.
+        Everybody = "everybody",
+        /// Administrators only.
+        Admins = "admins",
+        /// There are no rooms.
+        Off = "off",
+    }
+}
+
+impl RoomMakers {
+    /// The engine's setting; `None` without rooms.
+    pub fn creation(self) -> Option<throng_engine::settings::RoomCreation> {
+        use throng_engine::settings::RoomCreation;
+        match self {
+            RoomMakers::Users => Some(RoomCreation::Users),
+            RoomMakers::Everybody => Some(RoomCreation::Everybody),
+            RoomMakers::Admins => Some(RoomCreation::Admins),
+            RoomMakers::Off => None,
+        }
+    }
+}
+
+choice! {
     /// What push services learn about a message (XEP-0357 7).
     PushDetails {
         /// The number of waiting messages.
@@ -1008,6 +1035,10 @@ options! {
     Messages Detail Restart pubsub_nodes_max: u64, Kind::Count { min: 0, max: 1_000, unit: "nodes" }, "100",
         "Nodes of the publish-subscribe service that one user may own; administrators may own any number.",
         "";
+    Messages Main Restart rooms: RoomMakers, Kind::Choice(RoomMakers::WORDS), "users",
+        "Who may create rooms for group chat at conference.DOMAIN (XEP-0045): users, everybody, \
+         admins, or off for no rooms.",
+        "With everybody, users of external components may create rooms, too. See docs/rooms.md.";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after delivery; when false, only undelivered messages are kept.",
         "";

@@ -272,6 +272,10 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
             reserved: config.notify_private.iter().chain(&config.notify_ask).map(|prefix| prefix.0.clone()).collect(),
         };
     }
+    if let Some(creation) = config.rooms.creation() {
+        s.serve_rooms(&config.rooms_domain());
+        s.room_creation = creation;
+    }
     config.external_auth.iter().for_each(|back_end| s.keep_outside(&back_end.domain));
     s.outside_tokens = config.external_auth_fast;
     s.partitions = Arc::new(partition_map(engine, shards)?);
@@ -534,11 +538,11 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
         Table::Invitations => throng_engine::store::invitation::is_whole(sort, value),
         Table::Reports => throng_engine::store::report::is_whole(sort, value),
+        Table::Rooms => throng_engine::store::room::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
 }
-        Table::Rooms => throng_engine::store::room::is_whole(sort, value),
 
 /// Removes a user's leftovers of an interrupted import: a later registration of that name must not
 /// find them.

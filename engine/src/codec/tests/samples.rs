@@ -10,8 +10,8 @@ use crate::extension::subscription;
 use crate::id::{ConnId, DomainId, Peer, PushId, SessionId, ShardId};
 use crate::letters::{
     Answer, Apply, BoshAsked, BoshLetter, ChannelLetter, ConnRef, Delivery, Filing, Gained, Kind, Leave, Letter,
-    Letters, LoginLetter, MessageClass, Name, NodeLetter, Origin, PresenceNews, Question, Redeem, Settle, Shows, Span,
-    UserLetter,
+    Letters, LoginLetter, MessageClass, Name, NodeLetter, Origin, PresenceNews, Question, Redeem, RoomLetter, Settle,
+    Shows, Span, UserLetter,
 };
 use crate::session::bosh::{Bosh, Place, Reply};
 use crate::session::facts::{ClientCertificate, ListenerKind, TlsFacts};
@@ -63,6 +63,14 @@ named! { letter_name, LETTERS, Letter:
     Letter::Node(NodeLetter::ServiceAnswered { .. }) => "Node::ServiceAnswered",
     Letter::Node(NodeLetter::Belongs { .. }) => "Node::Belongs",
     Letter::Node(NodeLetter::Forget { .. }) => "Node::Forget",
+    Letter::Room(RoomLetter::Cast { .. }) => "Room::Cast",
+    Letter::Room(RoomLetter::CatchUp { .. }) => "Room::CatchUp",
+    Letter::Room(RoomLetter::Again { .. }) => "Room::Again",
+    Letter::Room(RoomLetter::CaughtUp { .. }) => "Room::CaughtUp",
+    Letter::Room(RoomLetter::Gone { .. }) => "Room::Gone",
+    Letter::Room(RoomLetter::Knows { .. }) => "Room::Knows",
+    Letter::Room(RoomLetter::Forget { .. }) => "Room::Forget",
+    Letter::Room(RoomLetter::Listed { .. }) => "Room::Listed",
     Letter::Channel(ChannelLetter::Publish { .. }) => "Channel::Publish",
     Letter::Channel(ChannelLetter::Read { .. }) => "Channel::Read",
     Letter::Channel(ChannelLetter::History { .. }) => "Channel::History",
@@ -595,6 +603,15 @@ impl Draw {
         }
         batch.push(Letter::Node(NodeLetter::Belongs { to: id, node: from, own: self.flag(), row }));
         batch.push(Letter::Node(NodeLetter::Forget { node: id, user: from }));
+        let (room, to, xml) = (self.name(batch), self.name(batch), self.span(batch));
+        batch.push(Letter::Room(RoomLetter::Cast { kind: Kind::Response, from, to, xml, number: self.n() }));
+        batch.push(Letter::Room(RoomLetter::CatchUp { room, session: to, after: self.n() }));
+        batch.push(Letter::Room(RoomLetter::Again { from, to, xml, number: self.n() }));
+        batch.push(Letter::Room(RoomLetter::CaughtUp { room, session: to, more: self.flag() }));
+        batch.push(Letter::Room(RoomLetter::Knows { user: to, room, knows: self.flag() }));
+        batch.push(Letter::Room(RoomLetter::Forget { room, user: to }));
+        batch.push(Letter::Room(RoomLetter::Gone { room, sessions: to }));
+        batch.push(Letter::Room(RoomLetter::Listed { room, row: xml }));
     }
 
     fn channels(&mut self, batch: &mut Letters) {

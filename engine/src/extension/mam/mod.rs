@@ -74,7 +74,7 @@ impl Pending {
 const QUERY: Feature = Feature {
     namespace: NS,
     name: "query",
-    targets: &[Target::Own],
+    targets: &[Target::Own, Target::Room],
     verbs: Verbs::GetSet,
     offered: |server| server.archive,
     asks_roster: false,
@@ -96,7 +96,14 @@ const METADATA: Feature =
     Feature { name: "metadata", verbs: Verbs::Get, server_vars: &[], account_vars: &[], handle: metadata_of, ..QUERY };
 
 /// XEP-0441 2.1.
-const PREFS: Feature = Feature { name: "prefs", server_vars: &[], account_vars: &[], handle: prefs::handle, ..QUERY };
+const PREFS: Feature = Feature {
+    name: "prefs",
+    targets: &[Target::Own],
+    server_vars: &[],
+    account_vars: &[],
+    handle: prefs::handle,
+    ..QUERY
+};
 
 fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if !request.set {

@@ -163,6 +163,7 @@ fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
         // This server is not a push service.
         Some((_, ActorKind::Users)) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
         Some((_, ActorKind::Component)) => None,
+        Some((_, ActorKind::Rooms)) => Some(Condition::ServiceUnavailable),
         Some((_, ActorKind::Service(Service::Upload | Service::Bytestreams | Service::PubSub))) => {
             Some(Condition::ServiceUnavailable)
         }

@@ -286,8 +286,20 @@ impl Shard {
                 );
             }
             Step::Send(stanzas, payload) => {
-                if let Some((session, _)) = asker.session {
-                    stanzas.iter().for_each(|stanza| self.actors.send_past_gates(&mut self.cx, session, stanza));
+                match asker.session {
+                    Some((session, _)) => {
+                        stanzas.iter().for_each(|stanza| self.actors.send_past_gates(&mut self.cx, session, stanza));
+                    }
+                    // They precede the answer, and are as much of an answer as it is.
+                    None => {
+                        let home = self.cx.kernel.home(bare_of(&asker.from));
+                        let (from, to) = (asker.to.as_deref().unwrap_or_default(), &*asker.from);
+                        for stanza in &stanzas {
+                            self.cx.kernel.post(home, Kind::Response, None, from, to, |out| {
+                                out.extend_from_slice(stanza);
+                            });
+                        }
+                    }
                 }
                 self.actors.answer(&mut self.cx, asker, Ok(&payload));
             }

@@ -9,6 +9,7 @@ use crate::router::users::Known;
 use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::nodes::{self as rows, Named};
+use crate::store::room;
 use crate::streams::work::work;
 use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
@@ -91,13 +92,14 @@ impl Shard {
     pub(crate) fn leave_nodes(&mut self, account: &str) {
         let most = NODE_TOLD_AT_ONCE;
         let bytes = most * MEMBERSHIP_BYTES;
-        let queries = [Named::Own, Named::Given].map(|kind| kind.after(account, "", most, bytes)).into();
+        let mut queries: Vec<_> = [Named::Own, Named::Given].map(|kind| kind.after(account, "", most, bytes)).into();
+        queries.push(room::known_query(account, most as usize));
         self.cx.kernel.read(Pending::Request(RequestRead::Memberships(account.into())), queries);
     }
 
     /// These nodes know it.
     pub(crate) fn memberships_found(&mut self, account: &str, found: &[Found]) {
-        let mut more_left = false;
+        let mut more_left = found.get(2).is_some_and(|rooms| self.leave_rooms(account, rooms));
         for (kind, found) in [Named::Own, Named::Given].into_iter().zip(found) {
             let Found::Rows { rows: found, more } = found else { continue };
             more_left |= more;

@@ -33,6 +33,10 @@ impl Shard {
     /// A request is to be answered in its turn.
     pub(super) fn paced(&mut self, mut asker: Asker, place: usize, step: Step) {
         let session = asker.session.and_then(|(id, seq)| Some((id, seq, self.actors.sessions.get(id)?.user)));
+        if asker.session.is_none() {
+            // The asker is elsewhere: its home paces nothing for it, but is charged for the answer.
+            return self.do_step(asker, "", place, step);
+        }
         let Some((session, seq, user)) = session else {
             return self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::Forbidden.into()));
         };

@@ -1,0 +1,84 @@
+//! Letters from rooms to the homes of their occupants, and back.
+
+use crate::letters::{Kind, Name, Span};
+
+/// Separates the addresses of a list. No address contains it (RFC 7622 3.3).
+pub const ROOM_LIST_BETWEEN: &str = "\0";
+
+/// Letters for rooms, and from them.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum RoomLetter {
+    /// A stanza of a room for many sessions of users of this home. It crosses once.
+    Cast {
+        /// Kind and type.
+        kind: Kind,
+        /// The room's or an occupant's JID.
+        from: Name,
+        /// Full JIDs, separated by NUL.
+        to: Name,
+        /// The stanza, unaddressed; see [`crate::wire::splice::address`].
+        xml: Span,
+        /// Its number in the archive of the room; 0 if it is not there.
+        number: u64,
+    },
+    /// A session that is behind requests the next messages of a room.
+    CatchUp {
+        /// The room's bare JID.
+        room: Name,
+        /// The session's full JID.
+        session: Name,
+        /// They follow this one.
+        after: u64,
+    },
+    /// One of these messages.
+    Again {
+        /// The room's or an occupant's JID.
+        from: Name,
+        /// The session's full JID.
+        to: Name,
+        /// The stanza, unaddressed.
+        xml: Span,
+        /// Its number.
+        number: u64,
+    },
+    /// These were all, or all of one request.
+    CaughtUp {
+        /// The room's bare JID.
+        room: Name,
+        /// The session's full JID.
+        session: Name,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// Sessions that received a cast do not exist.
+    Gone {
+        /// The room's bare JID.
+        room: Name,
+        /// Full JIDs, separated by NUL.
+        sessions: Name,
+    },
+    /// A room has a standing of a user, or has none any more.
+    Knows {
+        /// The user's bare JID.
+        user: Name,
+        /// The room's bare JID.
+        room: Name,
+        /// Whether it has.
+        knows: bool,
+    },
+    /// The account of a user was removed.
+    Forget {
+        /// The room's bare JID.
+        room: Name,
+        /// The user's bare JID.
+        user: Name,
+    },
+    /// A room enters the directory of its service, or leaves it.
+    Listed {
+        /// The room's bare JID.
+        room: Name,
+        /// Name and description as [`Listed`](crate::store::room::Listed) writes them; empty if the
+        /// room leaves.
+        row: Span,
+    },
+}

@@ -1,0 +1,342 @@
+//! What rooms read from the store: the room itself, and what single stanzas need.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::actors::Actors;
+use crate::extension::offline::Keep;
+use crate::kernel::pending::{Pending, RoomNeed as Need, RoomRead, one_value};
+use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
+use crate::limits::{
+    ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD, ROOM_STANDINGS_IN_MEMORY_MAX,
+};
+use crate::ns;
+use crate::rooms::invite::Asks;
+use crate::rooms::occupants::Occupant;
+use crate::rooms::rank::{Rank, Role};
+use crate::rooms::requests::Request;
+use crate::rooms::room::{Past, Room, Standings};
+use crate::rooms::talk::write_stanza_id;
+use crate::rooms::{Rooms, State, admin, refuse};
+use crate::router::users::Incoming;
+use crate::store::archive::{live_entries, number_of};
+use crate::store::room::{Affiliation, Record, Seat, Standing, nick_decode, nick_query};
+use crate::store::{Found, Query, Row, Table};
+use crate::streams::Streams;
+use crate::wire::error::StanzaCondition;
+use crate::wire::jid::{bare_of, resource_of};
+use crate::wire::written::read_back;
+use crate::wire::{Element, Splice, splice};
+
+/// Recent messages of a room.
+fn history_query(room: &str) -> Query {
+    Query::Range {
+        table: Table::Archive,
+        actor: room.as_bytes().into(),
+        from: Box::default(),
+        until: None,
+        reverse: true,
+        rows_max: ROOM_HISTORY_MAX as u32,
+        bytes_max: 1 << 20,
+    }
+}
+
+fn rows(found: Option<Found>) -> (Vec<Row>, bool) {
+    match found {
+        Some(Found::Rows { rows, more }) => (rows, more),
+        _ => (Vec::new(), false),
+    }
+}
+
+/// What a stanza needs of a room that does not have all standings in memory.
+fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> {
+    let mut needs = Vec::new();
+    let mut user = |bare: &str| {
+        if !room.standings.knows(bare) {
+            needs.push(Need::Standing(bare.into()));
+        }
+    };
+    user(bare_of(stanza.from));
+    match stanza.kind {
+        Kind::Message { class: MessageClass::Normal | MessageClass::Chat, .. } if resource_of(stanza.to).is_none() => {
+            if let Some(Asks::Invite(invites)) = Asks::of(element) {
+                invites.iter().for_each(|(to, _)| user(to));
+            }
+        }
+        Kind::Request if resource_of(stanza.to).is_none() => {
+            if let Ok(Request::Admin(request)) = Request::of(element) {
+                request.users().for_each(&mut user);
+                let nicks = request.nicks().filter_map(|nick| room.occupants.by_nick(nick));
+                nicks.filter_map(|slot| room.occupants.get(slot)).for_each(|one| user(&one.bare));
+                if let admin::Request::Affiliations(affiliation) = request {
+                    needs.push(Need::List(affiliation));
+                }
+            }
+        }
+        Kind::Directed { unavailable: false } => {
+            if let Some(nick) = resource_of(stanza.to).filter(|nick| !room.standings.knows_nick(nick)) {
+                needs.push(Need::Nick(nick.into()));
+            }
+        }
+        _ => {}
+    }
+    needs
+}
+
+impl Rooms {
+    /// Whether everything that a stanza needs is in memory. If not, it is being read from now on,
+    /// together with what the next ones need.
+    pub(super) fn is_ready(&mut self, cx: &mut Streams, bare: &str, stanza: Incoming<'_>) -> bool {
+        let hosted = self.rooms.entry_ref(bare).or_default();
+        let room = match &hosted.state {
+            State::Missing => return true,
+            State::Here(room) if room.standings.complete => return true,
+            State::Here(room) => room,
+            State::Unknown => {
+                hosted.reads = true;
+                let queries =
+                    vec![Record::query(bare), Standing::query_all(bare), history_query(bare), Seat::query(bare, None)];
+                cx.kernel.read(Pending::Room(RoomRead::Room(bare.into())), queries);
+                return false;
+            }
+        };
+        let of =
+            |stanza: Incoming<'_>| read_back(stanza.xml, |element| needs(room, stanza, element)).unwrap_or_default();
+        let mut all = of(stanza);
+        if let Some(Need::List(_)) = all.last()
+            && hosted.list.is_some()
+        {
+            all.pop();
+        }
+        if all.is_empty() {
+            return true;
+        }
+        // Those that follow do not wait for a read each. Lists are read one by one.
+        for parked in hosted.waiting.iter().take(ROOM_NEEDS_AHEAD) {
+            for need in of(parked.into()) {
+                if !matches!(need, Need::List(_)) && !all.contains(&need) {
+                    all.push(need);
+                }
+            }
+        }
+        hosted.reads = true;
+        let queries = all.iter().map(|need| match need {
+            Need::Standing(user) => Standing::query(bare, user),
+            Need::Nick(nick) => nick_query(bare, nick),
+            Need::List(affiliation) => Standing::query_list(bare, *affiliation),
+        });
+        let queries = queries.collect();
+        cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), all)), queries);
+        false
+    }
+
+    /// Handles rows that were read.
+    pub(crate) fn found(&mut self, cx: &mut Streams, actors: &mut Actors, read: RoomRead, found: Vec<Found>) {
+        if found.contains(&Found::Damaged) {
+            return self.unreadable(cx, actors, read);
+        }
+        match read {
+            RoomRead::Room(bare) => self.room_found(cx, actors, &bare, found),
+            RoomRead::Seats(bare) => self.seats_found(cx, actors, &bare, found.into_iter().next()),
+            RoomRead::Needs(bare, needs) => self.needs_found(cx, actors, &bare, needs, found),
+            RoomRead::Behind { room, session, after } => self.behind_found(cx, &room, &session, after, found),
+            RoomRead::Directory(asked) => self.directory_found(cx, asked, found),
+        }
+    }
+
+    /// Rows are damaged: what waits for them gets an error, and nothing is written over them.
+    fn unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, read: RoomRead) {
+        let bare = match read {
+            RoomRead::Room(bare) | RoomRead::Seats(bare) | RoomRead::Needs(bare, _) => bare,
+            RoomRead::Behind { room, session, .. } => return caught_up(cx, &room, &session, false),
+            RoomRead::Directory(asked) => return self.directory_found(cx, asked, Vec::new()),
+        };
+        let Some(hosted) = self.rooms.get_mut(&bare) else { return };
+        hosted.reads = false;
+        let waiting = std::mem::take(&mut hosted.waiting);
+        for parked in waiting {
+            refuse(cx, actors, (&parked).into(), StanzaCondition::InternalServerError.into());
+        }
+        self.settle(cx, &bare);
+    }
+
+    fn room_found(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, found: Vec<Found>) {
+        let Some(hosted) = self.rooms.get_mut(bare) else { return };
+        let mut found = found.into_iter();
+        let record = found.next().and_then(|found| one_value(vec![found]));
+        let standings = rows(found.next());
+        let (history, _) = rows(found.next());
+        let Some(record) = record else {
+            (hosted.state, hosted.reads) = (State::Missing, false);
+            return self.go_on(cx, actors, bare);
+        };
+        let Some(record) = Record::decode(&record) else {
+            return self.unreadable(cx, actors, RoomRead::Room(bare.into()));
+        };
+        let few = !standings.1 && standings.0.len() <= ROOM_STANDINGS_IN_MEMORY_MAX;
+        let all =
+            standings.0.iter().filter_map(|row| Some((Standing::jid_of(row)?.into(), Standing::decode(&row.value)?)));
+        let all: Option<BTreeMap<Box<str>, Standing>> = few.then(|| all.collect());
+        let mut room = Room::new(bare, record, Standings::new(all), cx.kernel.now.mono_s());
+        remember(&mut room, history);
+        hosted.state = State::Here(Box::new(room));
+        self.seats_found(cx, actors, bare, found.next());
+    }
+
+    /// Sessions that were in the room when the server stopped. Those that are not resumed are
+    /// reported as gone.
+    fn seats_found(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, found: Option<Found>) {
+        let Some(hosted) = self.rooms.get_mut(bare) else { return };
+        let State::Here(room) = &mut hosted.state else { return };
+        let (rows, more) = rows(found);
+        for row in &rows {
+            let (Some(full), Some(seat)) = (Seat::jid_of(row), Seat::decode(&row.value)) else { continue };
+            let user = bare_of(full);
+            let taken = room.occupants.by_nick(&seat.nick).and_then(|slot| room.occupants.get(slot));
+            if taken.is_some_and(|occupant| *occupant.bare != *user) {
+                continue;
+            }
+            let affiliation = match room.standings.knows(user) {
+                true => room.standings.get(user).affiliation,
+                false => Affiliation::None,
+            };
+            let rank = Rank { affiliation, role: Role::initial(affiliation, &room.record.config) };
+            room.occupants.enter(full, &seat.nick, rank, Arc::from(seat.presence));
+        }
+        self.occupants += rows.len();
+        if let Some(last) = rows.last().filter(|_| more).and_then(Seat::jid_of) {
+            return cx.kernel.read(Pending::Room(RoomRead::Seats(bare.into())), vec![Seat::query(bare, Some(last))]);
+        }
+        // If not all standings are in memory, those of the occupants are read now.
+        let lacks = |occupant: &&Occupant| !room.standings.knows(&occupant.bare);
+        let users: Vec<Need> = room
+            .occupants
+            .iter()
+            .map(|(_, occupant)| occupant)
+            .filter(lacks)
+            .map(|occupant| Need::Standing(occupant.bare.clone()))
+            .collect();
+        // An empty stanza asks only whether the sessions exist.
+        let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
+        room.tell_all(&mut cx.kernel, kind, bare, b"");
+        if !users.is_empty() {
+            let query = |need: &Need| match need {
+                Need::Standing(user) => Some(Standing::query(bare, user)),
+                Need::Nick(_) | Need::List(_) => None,
+            };
+            let queries = users.iter().filter_map(query).collect();
+            return cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), users)), queries);
+        }
+        hosted.reads = false;
+        self.go_on(cx, actors, bare);
+    }
+
+    fn needs_found(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, needs: Vec<Need>, found: Vec<Found>) {
+        let Some(hosted) = self.rooms.get_mut(bare) else { return };
+        hosted.reads = false;
+        let State::Here(room) = &mut hosted.state else { return };
+        for (need, found) in needs.into_iter().zip(found) {
+            match need {
+                Need::Standing(user) => {
+                    let standing = found.value().and_then(|value| Standing::decode(&value)).unwrap_or_default();
+                    room.restore_rank(&user, standing.affiliation);
+                    room.standings.put(&user, standing);
+                }
+                Need::Nick(nick) => {
+                    room.standings.put_nick(&nick, found.value().and_then(|value| nick_decode(&value)));
+                }
+                Need::List(_) => {
+                    let (rows, _) = rows(Some(found));
+                    let users =
+                        rows.iter().filter_map(|row| Some((Standing::jid_of(row)?.into(), Standing::default())));
+                    hosted.list = Some(users.collect());
+                }
+            }
+        }
+        self.go_on(cx, actors, bare);
+    }
+}
+
+impl Rooms {
+    /// A session that is behind requests the next messages.
+    pub(crate) fn catch_up(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64) {
+        let known = match self.rooms.get(room).map(|hosted| &hosted.state) {
+            Some(State::Here(here)) => here.occupant(session).is_some(),
+            _ => false,
+        };
+        // It has left meanwhile, or the room has ended.
+        if !known {
+            return caught_up(cx, room, session, false);
+        }
+        let query = Query::Range {
+            table: Table::Archive,
+            actor: room.as_bytes().into(),
+            from: (after + 1).to_be_bytes().as_slice().into(),
+            until: None,
+            reverse: false,
+            rows_max: ROOM_AGAIN_ROWS,
+            bytes_max: ROOM_AGAIN_BYTES,
+        };
+        let (room, session) = (room.into(), session.into());
+        cx.kernel.read(Pending::Room(RoomRead::Behind { room, session, after }), vec![query]);
+    }
+
+    /// Messages for a session that is behind were read. If there are more, it requests them when it
+    /// has room for them.
+    fn behind_found(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64, found: Vec<Found>) {
+        let last_number = match self.rooms.get(room).map(|hosted| &hosted.state) {
+            Some(State::Here(here)) if here.occupant(session).is_some() => here.last_number,
+            _ => return caught_up(cx, room, session, false),
+        };
+        let (rows, more) = rows(found.into_iter().next());
+        let Some(entries) = live_entries(&rows) else { return caught_up(cx, room, session, false) };
+        let mut last = rows.last().and_then(|row| number_of(&row.sort)).unwrap_or(after);
+        let home = cx.kernel.home(bare_of(session));
+        for (number, entry) in entries.into_iter().filter(|(number, _)| *number > after) {
+            last = last.max(number);
+            let letters = cx.kernel.letters_to(home);
+            let span =
+                read_back(entry.xml, |element| letters.write_with(|out| unaddressed(out, room, number, element)));
+            if let Some(xml) = span {
+                let (from, to) = (letters.name(entry.peer), letters.name(session));
+                letters.push(Letter::Room(RoomLetter::Again { from, to, xml, number }));
+            }
+        }
+        // What was said since the read began is in the archive, and was not sent to this session.
+        caught_up(cx, room, session, more || last < last_number);
+    }
+}
+
+/// Tells the home of a session that it has got what it has requested.
+fn caught_up(cx: &mut Streams, room: &str, session: &str, more: bool) {
+    let home = cx.kernel.home(bare_of(session));
+    let letters = cx.kernel.letters_to(home);
+    let (room, session) = (letters.name(room), letters.name(session));
+    letters.push(Letter::Room(RoomLetter::CaughtUp { room, session, more }));
+}
+
+/// Writes an archived message as it was sent to the occupants.
+fn unaddressed(out: &mut Vec<u8>, room: &str, number: u64, element: &Element<'_>) {
+    let mut id = Vec::with_capacity(128);
+    write_stanza_id(&mut id, room, number);
+    splice(out, element, &Splice { unaddressed: true, append: &[&id], ..Splice::default() });
+}
+
+/// Fills the recent history from the archive. The rows are in reverse order.
+fn remember(room: &mut Room, mut rows: Vec<Row>) {
+    rows.reverse();
+    let Some(entries) = live_entries(&rows) else { return };
+    let skipped = entries.len().saturating_sub(ROOM_HISTORY_MAX);
+    for (number, entry) in entries.into_iter().skip(skipped) {
+        room.last_number = room.last_number.max(number);
+        let past = read_back(entry.xml, |element| {
+            element.child("body", ns::CLIENT)?;
+            let mut xml = Vec::with_capacity(entry.xml.len() + 128);
+            unaddressed(&mut xml, &room.jid, number, element);
+            Some(Past { time_ms: entry.time_ms, from: entry.peer.into(), xml: Arc::from(xml) })
+        });
+        if let Some(past) = past.flatten() {
+            room.remember(past);
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Group chat (XEP-0045): the rooms of this home, as actors with rows and an archive of their own.
+//!
+//! A room is in memory while it has occupants, and for a short time after. It handles one stanza at
+//! a time, in the order of arrival: all occupants see that order, and a change of an affiliation
+//! takes effect at one point of it. What a stanza needs from the store is read first; the others
+//! wait.
+//!
+//! - [`room`]: the state of a room, and how changes of an occupant are announced
+//! - [`occupants`]: its indices by nick and by session; [`rank`]: who may change whom
+//! - [`visit`]: entering, nicks, leaving; [`talk`]: messages and the subject
+//! - [`invite`]: invitations and requests for voice; [`admin`]: roles and affiliations; [`owner`] and
+//!   [`config`]: the configuration; [`requests`]: service discovery, relayed requests, moderation
+//! - [`load`]: what is read; [`service`]: requests to the domain, and the directory of its rooms
+//! - [`write`]: stanzas, and how they reach many sessions; [`form`]: data forms
+//!
+//! A room knows the full JIDs of its occupants, never their sessions or connections. Stanzas for
+//! many occupants cross to each shard once ([`RoomLetter::Cast`](crate::letters::RoomLetter)). A
+//! shard that has no such session says so, and the room removes the occupant.
+
+mod admin;
+mod config;
+mod form;
+mod invite;
+mod load;
+mod occupants;
+mod owner;
+mod rank;
+mod requests;
+mod room;
+mod service;
+mod talk;
+mod visit;
+mod write;
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use crate::actors::Actors;
+use crate::kernel::Kernel;
+use crate::letters::{Kind, Letter, ROOM_LIST_BETWEEN, UserLetter};
+use crate::limits::{ROOM_CHARGED_SHARE, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX};
+use crate::rooms::owner::Fate;
+use crate::rooms::requests::{Answer, Request};
+use crate::rooms::room::{Room, Standings};
+use crate::rooms::visit::NS_MUC;
+use crate::router::users::{Incoming, Parked};
+use crate::settings::RoomCreation;
+use crate::store::room::{Affiliation, Config, Record, Standing, Subject};
+use crate::streams::Streams;
+use crate::wire::Element;
+use crate::wire::error::StanzaCondition;
+use crate::wire::jid::{bare_of, resource_of};
+use crate::wire::limit::{Limit, Refusal};
+use crate::wire::text::Writer;
+use crate::wire::written::{id_of_stanza, insert_at_end, read_back, write_error, write_result};
+
+use rand_core::RngCore;
+
+/// The rooms of this home that are in memory.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    rooms: HashMap<Box<str>, Hosted>,
+    /// Rooms that may go, once each, with the monotonic second at which that was last considered:
+    /// at most as many as there are in memory.
+    idle: VecDeque<(Box<str>, u32)>,
+    /// Requests for archives, which the extension of archives answers.
+    pub(crate) archive: Vec<Parked>,
+    occupants: usize,
+}
+
+/// A room, and what waits for it.
+#[derive(Debug, Default)]
+struct Hosted {
+    state: State,
+    /// Stanzas that wait for rows, in their order; bounded by [`ROOM_WAITING_MAX`].
+    waiting: VecDeque<Parked>,
+    /// Whether rows are being read.
+    reads: bool,
+    /// The users of the list that the first waiting stanza asks for.
+    list: Option<Vec<(Box<str>, Standing)>>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Not read.
+    #[default]
+    Unknown,
+    /// There is no such room.
+    Missing,
+    Here(Box<Room>),
+}
+
+impl Rooms {
+    pub(crate) fn new() -> Rooms {
+        Rooms { rooms: HashMap::new(), idle: VecDeque::new(), archive: Vec::new(), occupants: 0 }
+    }
+
+    /// Handles a stanza to an address of a service of rooms.
+    pub(crate) fn incoming(&mut self, cx: &mut Streams, actors: &mut Actors, stanza: Incoming<'_>) {
+        if let Some(origin) = stanza.origin {
+            cx.kernel.number_after(origin.entry & !crate::letters::AGAIN);
+        }
+        let bare = bare_of(stanza.to);
+        if !bare.contains('@') {
+            return self.for_service(cx, actors, stanza);
+        }
+        let hosted = self.rooms.entry_ref(bare).or_default();
+        if hosted.reads || !hosted.waiting.is_empty() {
+            if hosted.waiting.len() >= ROOM_WAITING_MAX {
+                return refuse(cx, actors, stanza, Limit::RoomWaiting.into());
+            }
+            return hosted.waiting.push_back(stanza.into());
+        }
+        if !self.is_ready(cx, bare, stanza) {
+            return self.rooms.entry_ref(bare).or_default().waiting.push_back(stanza.into());
+        }
+        self.handle(cx, actors, bare, stanza);
+        self.settle(cx, bare);
+    }
+
+    /// Handles what waits for a room, after rows were read.
+    fn go_on(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str) {
+        loop {
+            let Some(hosted) = self.rooms.get_mut(bare) else { return };
+            if hosted.reads {
+                return;
+            }
+            let Some(parked) = hosted.waiting.pop_front() else { break };
+            let stanza = Incoming::from(&parked);
+            if !self.is_ready(cx, bare, stanza) {
+                self.rooms.entry_ref(bare).or_default().waiting.push_front(parked);
+                return;
+            }
+            self.handle(cx, actors, bare, stanza);
+        }
+        self.settle(cx, bare);
+    }
+
+    /// A room has handled what there was: decides whether it stays in memory.
+    fn settle(&mut self, cx: &mut Streams, bare: &str) {
+        let now_s = cx.kernel.now.mono_s();
+        let Some(hosted) = self.rooms.get_mut(bare) else { return };
+        match &mut hosted.state {
+            State::Unknown | State::Missing if !hosted.reads && hosted.waiting.is_empty() => {
+                self.rooms.remove(bare);
+            }
+            State::Unknown | State::Missing => {}
+            State::Here(room) => {
+                room.standings.forget();
+                if !room.record.locked {
+                    room.since_s = now_s;
+                }
+                if (room.occupants.is_empty() || room.record.locked) && !room.is_queued {
+                    room.is_queued = true;
+                    self.idle.push_back((bare.into(), now_s));
+                }
+            }
+        }
+    }
+
+    /// Handles a stanza for which everything is in memory.
+    fn handle(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, stanza: Incoming<'_>) {
+        let before = self.seats(bare);
+        let outcome = read_back(stanza.xml, |element| self.act(&mut cx.kernel, bare, stanza, element));
+        match outcome {
+            Some(Ok(done)) => {
+                if let Some(payload) = done {
+                    let home = cx.kernel.home(bare_of(stanza.from));
+                    let id = id_of_stanza(stanza.xml);
+                    cx.kernel.post(home, Kind::Response, None, stanza.to, stanza.from, |out| {
+                        write_result(out, id.as_deref(), Some(stanza.to), stanza.from, &payload);
+                    });
+                }
+                cx.kernel.confirm(stanza.origin);
+            }
+            Some(Err(Refused::Archive)) => self.archive.push(stanza.into()),
+            Some(Err(Refused::With(refusal))) => refuse(cx, actors, stanza, refusal),
+            None => cx.kernel.confirm(stanza.origin),
+        }
+        self.occupants = (self.occupants + self.seats(bare)).saturating_sub(before);
+        if let Some(State::Here(room)) = self.rooms.get(bare).map(|hosted| &hosted.state) {
+            charge(&mut cx.kernel, stanza, room.take_spent());
+        }
+    }
+
+    fn seats(&self, bare: &str) -> usize {
+        match self.rooms.get(bare).map(|hosted| &hosted.state) {
+            Some(State::Here(room)) => room.occupants.seats(),
+            _ => 0,
+        }
+    }
+
+    /// Carries out a stanza. Returns the payload of a result, if the sender gets one.
+    fn act(
+        &mut self,
+        kernel: &mut Kernel,
+        bare: &str,
+        stanza: Incoming<'_>,
+        element: &Element<'_>,
+    ) -> Result<Option<Vec<u8>>, Refused> {
+        let Some(hosted) = self.rooms.get_mut(bare) else { return Ok(None) };
+        let list = hosted.list.take();
+        let (room, created) = match &mut hosted.state {
+            State::Here(room) => (room, false),
+            State::Unknown => return Ok(None),
+            State::Missing => {
+                let Some(room) = create(kernel, stanza, element)? else { return Ok(None) };
+                hosted.state = State::Here(Box::new(room));
+                let State::Here(room) = &mut hosted.state else { return Ok(None) };
+                (room, true)
+            }
+        };
+        let fate = match stanza.kind {
+            Kind::Message { class, .. } => {
+                room.message(kernel, stanza, class, element)?;
+                return Ok(None);
+            }
+            Kind::Directed { .. } => {
+                let entered = room.presence(kernel, stanza, element, created);
+                if created {
+                    match &entered {
+                        Ok(()) => kernel.counters.rooms_created.one(),
+                        // The room exists only if its creator is in it.
+                        Err(_) => hosted.state = State::Missing,
+                    }
+                }
+                entered?;
+                match &hosted.state {
+                    State::Here(room) if room.ends() => Fate::Ends,
+                    _ => Fate::Exists,
+                }
+            }
+            Kind::Response => {
+                match (resource_of(stanza.to), resource_of(stanza.from)) {
+                    (Some(_), _) => room.relay_answer(kernel, stanza, element),
+                    (None, None) => room.put_standing(kernel, stanza.from, Standing::default()),
+                    (None, Some(_)) => {}
+                }
+                return Ok(None);
+            }
+            Kind::Request => {
+                let answer = match resource_of(stanza.to) {
+                    Some(_) => room.relay(kernel, stanza, element)?,
+                    None => {
+                        let request = Request::of(element)?;
+                        let list = match (list, request.list()) {
+                            (Some(list), _) => list,
+                            (None, Some(affiliation)) => room.standings.list(affiliation),
+                            (None, None) => Vec::new(),
+                        };
+                        room.answer(kernel, stanza.from, request, &list)?
+                    }
+                };
+                match answer {
+                    Answer::Result(payload) => return Ok(Some(payload)),
+                    Answer::Relayed => return Ok(None),
+                    Answer::Archive => return Err(Refused::Archive),
+                    Answer::Done(fate) => {
+                        let ends = fate == Fate::Ends || room.ends();
+                        self.end_if(kernel, bare, ends);
+                        return Ok(Some(Vec::new()));
+                    }
+                }
+            }
+        };
+        self.end_if(kernel, bare, fate == Fate::Ends);
+        Ok(None)
+    }
+
+    /// Removes a room that has ended.
+    fn end_if(&mut self, kernel: &mut Kernel, bare: &str, ends: bool) {
+        let Some(hosted) = self.rooms.get_mut(bare).filter(|_| ends) else { return };
+        if let State::Here(room) = std::mem::replace(&mut hosted.state, State::Missing) {
+            room.delete(kernel);
+            kernel.counters.rooms_ended.one();
+        }
+    }
+
+    /// Sessions that received something from a room do not exist: their visits are over.
+    pub(crate) fn gone(&mut self, cx: &mut Streams, actors: &mut Actors, room: &str, sessions: &str) {
+        for full in sessions.split(ROOM_LIST_BETWEEN) {
+            let xml = b"<presence type='unavailable'></presence>";
+            let kind = Kind::Directed { unavailable: true };
+            self.incoming(cx, actors, Incoming { kind, origin: None, from: full, to: room, xml });
+        }
+    }
+
+    /// The account of a user was removed: who registers the name next has no standing here. It
+    /// takes its turn like a stanza of that account, which no client can send: an answer without
+    /// anything that was asked.
+    pub(crate) fn forget(&mut self, cx: &mut Streams, actors: &mut Actors, room: &str, user: &str) {
+        let (kind, xml) = (Kind::Response, b"<iq type='result'></iq>");
+        self.incoming(cx, actors, Incoming { kind, origin: None, from: user, to: room, xml });
+    }
+
+    /// Forgets rooms that are empty, and ends those that nobody has configured.
+    pub(crate) fn sweep(&mut self, cx: &mut Streams) {
+        let now_s = cx.kernel.now.mono_s();
+        while let Some((_, since_s)) = self.idle.front()
+            && now_s >= since_s + ROOM_IDLE_S
+        {
+            let Some((bare, _)) = self.idle.pop_front() else { return };
+            let Some(hosted) = self.rooms.get_mut(&bare) else { continue };
+            let waits = hosted.reads || !hosted.waiting.is_empty();
+            let State::Here(room) = &mut hosted.state else { continue };
+            room.is_queued = false;
+            let (locked, lasts_s) = match room.record.locked {
+                true => (true, ROOM_LOCKED_S),
+                false if room.occupants.is_empty() => (false, ROOM_IDLE_S),
+                false => continue,
+            };
+            if waits || now_s < room.since_s + lasts_s {
+                room.is_queued = true;
+                self.idle.push_back((bare, now_s));
+                continue;
+            }
+            if locked {
+                let seats = room.occupants.seats();
+                room.empty(&mut cx.kernel, b"");
+                self.occupants = self.occupants.saturating_sub(seats);
+                self.end_if(&mut cx.kernel, &bare, true);
+            }
+            self.rooms.remove(&bare);
+        }
+        cx.kernel.counters.rooms.set(self.rooms.len() as u64);
+        cx.kernel.counters.room_occupants.set(self.occupants as u64);
+    }
+}
+
+/// Why a stanza is not carried out by its room.
+enum Refused {
+    /// The extension of archives answers.
+    Archive,
+    With(Refusal),
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused::With(refusal)
+    }
+}
+
+impl Room {
+    /// Whether the room ends without occupants (XEP-0045 4.2, temporary rooms).
+    fn ends(&self) -> bool {
+        self.occupants.is_empty() && (self.record.locked || !self.record.config.persistent)
+    }
+}
+
+/// Creates the room that a session wants to enter (XEP-0045 10.1). `None` for a stanza that needs no
+/// answer.
+fn create(kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) -> Result<Option<Room>, Refused> {
+    match stanza.kind {
+        Kind::Directed { .. } if element.kind().is_some() => return Ok(None),
+        Kind::Directed { .. } if element.child("x", NS_MUC).is_some() && resource_of(stanza.to).is_some() => {}
+        Kind::Response => return Ok(None),
+        Kind::Directed { .. } => return Err(Refusal::from(StanzaCondition::NotAcceptable).into()),
+        Kind::Message { .. } | Kind::Request => return Err(Refusal::from(StanzaCondition::ItemNotFound).into()),
+    }
+    let user = bare_of(stanza.from);
+    let may = match kernel.settings.room_creation {
+        RoomCreation::Everybody => true,
+        RoomCreation::Users => kernel.settings.domains.is_of_user(user),
+        RoomCreation::Admins => kernel.settings.admins.iter().any(|admin| **admin == *user),
+    };
+    if !may {
+        return Err(Refusal::from(Limit::RoomCreation).into());
+    }
+    let mut secret = [0; 16];
+    kernel.entropy.fill_bytes(&mut secret);
+    let record = Record {
+        config: Config::default(),
+        subject: Subject::default(),
+        secret,
+        owners: 0,
+        locked: true,
+        created_ms: kernel.now.wall_us / 1_000,
+    };
+    let now_s = kernel.now.mono_s();
+    let mut room = Room::new(bare_of(stanza.to), record, Standings::new(Some(Default::default())), now_s);
+    let owner = Standing { affiliation: Affiliation::Owner, ..Standing::default() };
+    room.put_standing(kernel, user, owner);
+    room.spend(ROOM_CREATION_BYTES);
+    Ok(Some(room))
+}
+
+/// Charges the sender of a stanza for what the room has sent because of it: a room multiplies
+/// messages, presence and changes by the number of its occupants.
+fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, sent: usize) {
+    let work = sent / ROOM_CHARGED_SHARE;
+    if let Some(origin) = stanza.origin.filter(|_| work > stanza.xml.len()) {
+        let letters = kernel.letters_to(origin.shard);
+        let user = letters.name(bare_of(stanza.from));
+        let (session, work) = (origin.session, work as u64);
+        letters.push(Letter::User(UserLetter::Charge { session, user, work }));
+    }
+}
+
+/// Answers a stanza with an error, if its kind permits that.
+fn refuse(cx: &mut Streams, actors: &mut Actors, stanza: Incoming<'_>, refusal: Refusal) {
+    let Kind::Directed { unavailable } = stanza.kind else { return actors.turn_away(cx, stanza, refusal) };
+    if !unavailable {
+        // XEP-0045 7.2: clients know the error by this element as the answer to their request.
+        let (mut error, id) = (Vec::with_capacity(256), id_of_stanza(stanza.xml));
+        write_error(&mut error, "presence", id.as_deref(), Some(stanza.to), Some(stanza.from), refusal);
+        let home = cx.kernel.home(bare_of(stanza.from));
+        cx.kernel.post(home, Kind::Directed { unavailable: false }, None, stanza.to, stanza.from, |out| {
+            insert_at_end(out, &error, |out| {
+                Writer::new(out).empty("x", NS_MUC);
+            });
+        });
+    }
+    cx.kernel.confirm(stanza.origin);
+}

@@ -1,0 +1,332 @@
+//! Requests to a room and to its occupants (XEP-0045 6.4, 6.5, 7.10, 17.1), and relayed ones (XEP-0045
+//! 1.1, "IQ relay").
+
+use minidom::Element as Tree;
+
+use crate::extension::xml;
+use crate::kernel::Kernel;
+use crate::letters::Kind;
+use crate::limits::ROOM_LIST_MAX;
+use crate::rooms::admin::{self, NS_ADMIN};
+use crate::rooms::form::{self, Field};
+use crate::rooms::owner::{Fate, NS_OWNER};
+use crate::rooms::rank::Role;
+use crate::rooms::room::Room;
+use crate::rooms::visit::NS_MUC;
+use crate::rooms::write::NS_OCCUPANT_ID;
+use crate::router::users::Incoming;
+use crate::store::room::{Affiliation, Standing};
+use crate::wire::error::StanzaCondition;
+use crate::wire::jid::{bare_of, resource_of};
+use crate::wire::limit::{Limit, Refusal};
+use crate::wire::text::Writer;
+use crate::wire::{Element, Splice, splice};
+
+pub(super) const NS_INFO: &str = "http://jabber.org/protocol/disco#info";
+pub(super) const NS_ITEMS: &str = "http://jabber.org/protocol/disco#items";
+pub(super) const NS_PING: &str = "urn:xmpp:ping";
+const NS_MAM: &str = "urn:xmpp:mam:2";
+const NS_MODERATE: &str = "urn:xmpp:message-moderate:1";
+const NS_RETRACT: &str = "urn:xmpp:message-retract:1";
+const NS_ROOM_INFO: &str = "http://jabber.org/protocol/muc#roominfo";
+/// XEP-0045 6.6: the node of the own reserved nick.
+const NODE_NICK: &str = "x-roomuser-item";
+
+/// A request to the room, read.
+#[derive(Debug)]
+pub(super) enum Request {
+    Info(Option<String>),
+    Items,
+    Ping,
+    Form,
+    Own(Tree),
+    Admin(admin::Request),
+    /// The archive (XEP-0313), which an extension answers.
+    Archive,
+    /// A message is to be retracted (XEP-0425), by its stanza id.
+    Moderate {
+        id: u64,
+        reason: Option<String>,
+    },
+}
+
+/// The answer to a request.
+pub(super) enum Answer {
+    /// The payload of the result.
+    Result(Vec<u8>),
+    /// The same, after which the room may have ended.
+    Done(Fate),
+    /// The extension of the archive answers.
+    Archive,
+    /// It was passed on, and is answered by a client.
+    Relayed,
+}
+
+impl Request {
+    /// Reads a request to a room.
+    ///
+    /// # Errors
+    /// The refusal of one that is malformed, or unknown.
+    pub(super) fn of(element: &Element<'_>) -> Result<Request, Refusal> {
+        let set = element.kind().as_deref() == Some("set");
+        let Some(child) = element.children().next() else { return Err(StanzaCondition::BadRequest.into()) };
+        let tree = || {
+            let read = (!xml::is_dense(child.bytes())).then(|| xml::parse(child.bytes())).flatten();
+            read.ok_or(Refusal::from(StanzaCondition::BadRequest))
+        };
+        match (child.namespace(), child.name(), set) {
+            (NS_INFO, "query", false) => Ok(Request::Info(child.attribute("node").map(|node| node.into_owned()))),
+            (NS_ITEMS, "query", false) => Ok(Request::Items),
+            (NS_PING, "ping", false) => Ok(Request::Ping),
+            (NS_OWNER, "query", false) => Ok(Request::Form),
+            (NS_OWNER, "query", true) => Ok(Request::Own(tree()?)),
+            (NS_ADMIN, "query", set) => Ok(Request::Admin(admin::Request::of(&tree()?, set)?)),
+            (NS_MAM, "query" | "metadata", _) => Ok(Request::Archive),
+            (NS_MODERATE, "moderate", true) => {
+                let tree = tree()?;
+                if tree.get_child("retract", NS_RETRACT).is_none() {
+                    return Err(StanzaCondition::FeatureNotImplemented.into());
+                }
+                let reason = tree.get_child("reason", NS_MODERATE).map(Tree::text).filter(|text| !text.is_empty());
+                let id = tree.attr("id").and_then(|id| id.parse().ok()).ok_or(StanzaCondition::ItemNotFound)?;
+                Ok(Request::Moderate { id, reason })
+            }
+            _ => Err(StanzaCondition::ServiceUnavailable.into()),
+        }
+    }
+
+    /// The list of users that it needs, if not all are in memory.
+    pub(super) fn list(&self) -> Option<Affiliation> {
+        match self {
+            Request::Admin(admin::Request::Affiliations(affiliation)) => Some(*affiliation),
+            _ => None,
+        }
+    }
+}
+
+impl Room {
+    /// Answers a request to the room. `list` has the users of the list that it asks for.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn answer(
+        &mut self,
+        kernel: &mut Kernel,
+        from: &str,
+        request: Request,
+        list: &[(Box<str>, Standing)],
+    ) -> Result<Answer, Refusal> {
+        let affiliation = self.affiliation(bare_of(from));
+        // Nobody but its owner finds a room that is not configured yet (XEP-0045 10.1.2).
+        if self.record.locked && affiliation != Affiliation::Owner {
+            return Err(StanzaCondition::ItemNotFound.into());
+        }
+        match request {
+            Request::Info(node) => match node.as_deref() {
+                None => Ok(Answer::Result(self.info())),
+                Some(NODE_NICK) => Ok(Answer::Result(self.reserved_nick(from))),
+                Some(_) => Err(StanzaCondition::ItemNotFound.into()),
+            },
+            Request::Items => Ok(Answer::Result(self.items(from))),
+            Request::Ping => Ok(Answer::Result(Vec::new())),
+            Request::Form | Request::Own(_) if affiliation != Affiliation::Owner => {
+                Err(StanzaCondition::Forbidden.into())
+            }
+            Request::Form => Ok(Answer::Result(self.form())),
+            Request::Own(query) => self.own(kernel, &query).map(Answer::Done),
+            Request::Admin(admin::Request::Affiliations(of)) => {
+                self.may_list(from, of)?;
+                self.write_affiliations(of, list).map(Answer::Result)
+            }
+            Request::Admin(admin::Request::Roles(role)) => self.roles(from, role).map(Answer::Result),
+            Request::Admin(admin::Request::Change(changes)) => {
+                self.change(kernel, from, changes)?;
+                Ok(Answer::Done(Fate::Exists))
+            }
+            Request::Archive => {
+                // Who may enter may read what was said there: an outcast may not, nor a stranger in a
+                // room that is for members, or protected by a password.
+                let config = &self.record.config;
+                let open = !config.members_only && config.password.is_none();
+                let may = affiliation >= Affiliation::Member
+                    || self.occupant(from).is_some()
+                    || (open && affiliation == Affiliation::None);
+                if may { Ok(Answer::Archive) } else { Err(StanzaCondition::Forbidden.into()) }
+            }
+            Request::Moderate { id, reason } => {
+                let moderator = self.occupant(from).filter(|one| one.role == Role::Moderator);
+                let Some(moderator) = moderator else { return Err(StanzaCondition::Forbidden.into()) };
+                let by = (self.address(&moderator.nick), self.occupant_id(&moderator.bare));
+                self.moderate(kernel, id, &by, reason.as_deref());
+                Ok(Answer::Done(Fate::Exists))
+            }
+        }
+    }
+
+    /// XEP-0425 4.1: all occupants learn that a message is retracted, and the archive keeps that.
+    fn moderate(&mut self, kernel: &mut Kernel, id: u64, (by, occupant): &(String, String), reason: Option<&str>) {
+        let mut inside = Vec::new();
+        let mut writer = Writer::new(&mut inside);
+        writer.open("retract").attribute("xmlns", NS_RETRACT).attribute("id", &id.to_string());
+        writer.open("moderated").attribute("xmlns", NS_MODERATE).attribute("by", by);
+        writer.open("occupant-id").attribute("xmlns", NS_OCCUPANT_ID).attribute("id", occupant).close();
+        writer.close();
+        if let Some(reason) = reason {
+            writer.leaf("reason", reason);
+        }
+        writer.close();
+        let mark = format!("id='{id}' by='{}'", self.jid);
+        self.forget(|past| memchr::memmem::find(&past.xml, mark.as_bytes()).is_some());
+        crate::store::archive::put_void(&mut kernel.writes, &self.jid, id);
+        self.room_says(kernel, &inside);
+    }
+
+    /// XEP-0045 6.4.
+    fn info(&self) -> Vec<u8> {
+        let config = &self.record.config;
+        let mut out = Vec::with_capacity(2_048);
+        let mut writer = Writer::new(&mut out);
+        writer.open("query").attribute("xmlns", NS_INFO);
+        writer.open("identity").attribute("category", "conference").attribute("type", "text");
+        writer.attribute("name", self.name()).close();
+        let either = |is: bool, yes, no| if is { yes } else { no };
+        let archive = config.archive.then_some([NS_MAM, "urn:xmpp:mam:2#extended"]);
+        let vars = [
+            NS_MUC,
+            NS_INFO,
+            NS_ITEMS,
+            NS_PING,
+            "http://jabber.org/protocol/muc#request",
+            "http://jabber.org/protocol/muc#self-ping-optimization",
+            "http://jabber.org/protocol/muc#stable_id",
+            "urn:xmpp:sid:0",
+            NS_OCCUPANT_ID,
+            NS_MODERATE,
+            NS_RETRACT,
+            "jabber:x:conference",
+            either(config.public, "muc_public", "muc_hidden"),
+            either(config.persistent, "muc_persistent", "muc_temporary"),
+            either(config.members_only, "muc_membersonly", "muc_open"),
+            either(config.moderated, "muc_moderated", "muc_unmoderated"),
+            either(config.shows_jids, "muc_nonanonymous", "muc_semianonymous"),
+            either(config.password.is_some(), "muc_passwordprotected", "muc_unsecured"),
+        ];
+        for var in vars.into_iter().chain(archive.into_iter().flatten()) {
+            writer.open("feature").attribute("var", var).close();
+        }
+        let mut form = Vec::with_capacity(1_024);
+        let flag = |value| if value { "1" } else { "0" };
+        let mut fields = vec![
+            Field::new("muc#roominfo_description", "text-single", "Description").value(&*config.description),
+            Field::new("muc#roominfo_subject", "text-single", "Subject").value(&*self.record.subject.text),
+            Field::new("muc#roominfo_subjectmod", "boolean", "Participants may change the subject")
+                .value(flag(config.change_subject)),
+            Field::new("muc#roominfo_occupants", "text-single", "Number of occupants")
+                .value(self.occupants.len().to_string()),
+            Field::new("muc#roominfo_lang", "text-single", "Natural language").value(&*config.language),
+            Field::new("muc#roomconfig_roomname", "text-single", "Name").value(&*config.name),
+            Field::new("muc#maxhistoryfetch", "text-single", "Messages of history sent to newcomers")
+                .value(config.history.to_string()),
+        ];
+        if config.slow_mode_s > 0 {
+            let label = "Seconds between two messages of an occupant";
+            let field = Field::new("muc#roominfo_slow_mode_duration", "text-single", label);
+            fields.push(field.value(config.slow_mode_s.to_string()));
+        }
+        form::write(&mut form, "result", "", NS_ROOM_INFO, &fields);
+        writer.raw(&form).close();
+        out
+    }
+
+    /// XEP-0045 6.5: the occupants of a public room, and of any other for those who are in it.
+    fn items(&self, from: &str) -> Vec<u8> {
+        let shown = self.record.config.public || self.occupant(from).is_some();
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.open("query").attribute("xmlns", NS_ITEMS);
+        let shows = self.occupants.iter().filter(|(_, one)| shown && self.is_broadcast(one.role));
+        for (_, one) in shows.take(ROOM_LIST_MAX) {
+            writer.open("item").attribute("jid", &self.address(&one.nick)).attribute("name", &one.nick).close();
+        }
+        writer.close();
+        out
+    }
+
+    /// XEP-0045 6.6.
+    fn reserved_nick(&self, from: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.open("query").attribute("xmlns", NS_INFO).attribute("node", NODE_NICK);
+        if let Some(nick) = self.standings.get(bare_of(from)).nick {
+            writer.open("identity").attribute("category", "conference").attribute("type", "text");
+            writer.attribute("name", &nick).close();
+        }
+        writer.close();
+        out
+    }
+
+    /// Passes a request of an occupant on to another one (XEP-0045 1.1), or answers one to itself.
+    ///
+    /// # Errors
+    /// `not-acceptable` if the sender is not in the room, `item-not-found` without such an occupant.
+    pub(super) fn relay(
+        &self,
+        kernel: &mut Kernel,
+        stanza: Incoming<'_>,
+        element: &Element<'_>,
+    ) -> Result<Answer, Refusal> {
+        let nick = resource_of(stanza.to).unwrap_or_default();
+        let Some(child) = element.children().next() else { return Err(StanzaCondition::BadRequest.into()) };
+        let Some((slot, at)) = self.occupants.by_session(stanza.from) else {
+            // XEP-0045 6.6 has another condition for service discovery.
+            let discovers = matches!(child.namespace(), NS_INFO | NS_ITEMS);
+            return Err(if discovers { StanzaCondition::BadRequest } else { StanzaCondition::NotAcceptable }.into());
+        };
+        let Some(sender) = self.occupants.get(slot) else { return Err(StanzaCondition::NotAcceptable.into()) };
+        let Some(target) = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot)) else {
+            return Err(StanzaCondition::ItemNotFound.into());
+        };
+        // XEP-0410 4: the room knows the answer.
+        if *sender.nick == *nick && child.is("ping", NS_PING) {
+            return Ok(Answer::Result(Vec::new()));
+        }
+        let Some(id) = element.id().map(|id| format!("{:x}.{id}", sender.seats[at].number)) else {
+            return Err(StanzaCondition::BadRequest.into());
+        };
+        if id.len() > 1_024 {
+            return Err(Limit::RoomPresence.into());
+        }
+        // XEP-0045 17.3: the card is that of the user.
+        let to = match (child.namespace(), target.seats.last()) {
+            ("vcard-temp", _) | (_, None) => target.bare.to_string(),
+            (_, Some(seat)) => format!("{}/{}", target.bare, seat.resource),
+        };
+        self.pass(kernel, Kind::Request, &sender.nick, &to, &id, element);
+        Ok(Answer::Relayed)
+    }
+
+    /// Passes an answer of an occupant on to the session that has asked, which its `id` names.
+    pub(super) fn relay_answer(&self, kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) {
+        let nick = resource_of(stanza.to).unwrap_or_default();
+        // The answer to a card comes from the account, not from a session of it.
+        let bare = bare_of(stanza.from);
+        let Some(sender) = self.occupants.of_user(bare).first().and_then(|slot| self.occupants.get(*slot)) else {
+            return;
+        };
+        let id = element.id().unwrap_or_default();
+        let Some((number, id)) = id.split_once('.') else { return };
+        let Ok(number) = u32::from_str_radix(number, 16) else { return };
+        let Some(target) = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot)) else { return };
+        let Some(seat) = target.seats.iter().find(|seat| seat.number == number) else { return };
+        let to = format!("{}/{}", target.bare, seat.resource);
+        self.pass(kernel, Kind::Response, &sender.nick, &to, id, element);
+    }
+
+    fn pass(&self, kernel: &mut Kernel, kind: Kind, nick: &str, to: &str, id: &str, element: &Element<'_>) {
+        let (from, home) = (self.address(nick), kernel.home(bare_of(to)));
+        kernel.post(home, kind, None, &from, to, |out| {
+            let (from, to, id) = (Some(&*from), Some(Some(to)), Some(Some(id)));
+            splice(out, element, &Splice { from, to, id, ..Splice::default() });
+        });
+    }
+}

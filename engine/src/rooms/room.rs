@@ -1,0 +1,399 @@
+//! One room in memory: its record, occupants, standings and recent messages.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::kernel::Kernel;
+use crate::letters::{Kind, Letter, RoomLetter};
+use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
+use crate::rooms::occupants::{Occupant, Occupants};
+use crate::rooms::rank::{Rank, Role};
+use crate::rooms::write::{Item, cast, occupant_id, write_occupant_id, write_x};
+use crate::store::room::{Affiliation, Listed, Record, Seat, Standing, delete_room};
+use crate::wire::jid::{bare_of, local_of, split_resource};
+use crate::wire::text::write_attribute;
+use crate::wire::written::insert_at_end;
+
+/// The end of a visit.
+pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'></presence>";
+
+/// The standings of users that are in memory: all of the room, or those of the stanzas that are
+/// being handled.
+#[derive(Debug, Default)]
+pub(super) struct Standings {
+    known: BTreeMap<Box<str>, Standing>,
+    /// Users for whom nicks are reserved, as far as they were looked up.
+    nicks: BTreeMap<Box<str>, Option<Box<str>>>,
+    /// Whether all are in memory.
+    pub(super) complete: bool,
+}
+
+impl Standings {
+    /// All standings of a room, or none if there are too many.
+    pub(super) fn new(all: Option<BTreeMap<Box<str>, Standing>>) -> Standings {
+        let complete = all.is_some();
+        Standings { known: all.unwrap_or_default(), nicks: BTreeMap::new(), complete }
+    }
+
+    /// Whether the standing of a user is known.
+    pub(super) fn knows(&self, bare: &str) -> bool {
+        self.complete || self.known.contains_key(bare)
+    }
+
+    /// Whether it is known for whom a nick is reserved.
+    pub(super) fn knows_nick(&self, nick: &str) -> bool {
+        self.complete || self.nicks.contains_key(nick)
+    }
+
+    pub(super) fn get(&self, bare: &str) -> Standing {
+        debug_assert!(self.knows(bare), "a standing was not read");
+        self.known.get(bare).cloned().unwrap_or_default()
+    }
+
+    /// The user for whom a nick is reserved.
+    pub(super) fn holder(&self, nick: &str) -> Option<&str> {
+        if !self.complete {
+            return self.nicks.get(nick)?.as_deref();
+        }
+        self.known.iter().find(|(_, standing)| standing.nick.as_deref() == Some(nick)).map(|(bare, _)| &**bare)
+    }
+
+    pub(super) fn put(&mut self, bare: &str, standing: Standing) {
+        self.known.insert(bare.into(), standing);
+    }
+
+    pub(super) fn put_nick(&mut self, nick: &str, holder: Option<Box<str>>) {
+        self.nicks.insert(nick.into(), holder);
+    }
+
+    /// Users with an affiliation, if all standings are in memory.
+    pub(super) fn list(&self, affiliation: Affiliation) -> Vec<(Box<str>, Standing)> {
+        let all = self.known.iter().filter(|(_, standing)| standing.affiliation == affiliation);
+        all.map(|(bare, standing)| (bare.clone(), standing.clone())).collect()
+    }
+
+    /// Forgets what was read for single stanzas.
+    pub(super) fn forget(&mut self) {
+        if !self.complete {
+            self.known.clear();
+        }
+        self.nicks.clear();
+    }
+}
+
+/// A message of the room's recent history.
+#[derive(Debug, Clone)]
+pub(super) struct Past {
+    pub(super) time_ms: u64,
+    /// The sender: a full JID of the room, or the room itself.
+    pub(super) from: Box<str>,
+    /// The stanza with everything that the room added, unaddressed.
+    pub(super) xml: Arc<[u8]>,
+}
+
+/// A room.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Its bare JID.
+    pub(super) jid: Box<str>,
+    pub(super) record: Record,
+    pub(super) occupants: Occupants,
+    pub(super) standings: Standings,
+    /// Recent messages, at most [`ROOM_HISTORY_MAX`].
+    history: VecDeque<Past>,
+    history_bytes: usize,
+    /// Number of the last message in the archive, as far as it is known; 0 otherwise.
+    pub(super) last_number: u64,
+    /// Bytes sent, for which the sender of the stanza that caused them is charged.
+    spent: Cell<usize>,
+    /// Monotonic second at which the room was last used or, if it is locked, was created.
+    pub(super) since_s: u32,
+    /// Whether it is among the rooms that may go.
+    pub(super) is_queued: bool,
+}
+
+/// A change of an occupant, as others see it.
+#[derive(Clone, Copy)]
+pub(super) struct News<'a> {
+    pub(super) nick: &'a str,
+    /// The real full JID.
+    pub(super) jid: &'a str,
+    pub(super) rank: Rank,
+    /// The presence, unaddressed.
+    pub(super) presence: &'a [u8],
+    /// Whether it is the end of a visit, or of a nick.
+    pub(super) gone: bool,
+    /// The `id` of the stanza that caused it, for the session that sent it (XEP-0045 7.14).
+    pub(super) id: Option<&'a str>,
+    /// Status codes for all, and further ones for the occupant.
+    pub(super) statuses: &'a [u16],
+    pub(super) own: &'a [u16],
+    pub(super) actor: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+    pub(super) new_nick: Option<&'a str>,
+    /// `<destroy/>`, if the room ends.
+    pub(super) destroy: &'a [u8],
+}
+
+impl<'a> News<'a> {
+    /// The current state of an occupant.
+    pub(super) fn of(nick: &'a str, jid: &'a str, rank: Rank, presence: &'a [u8]) -> News<'a> {
+        News {
+            nick,
+            jid,
+            rank,
+            presence,
+            gone: false,
+            id: None,
+            statuses: &[],
+            own: &[],
+            actor: None,
+            reason: None,
+            new_nick: None,
+            destroy: b"",
+        }
+    }
+}
+
+impl Room {
+    pub(super) fn new(jid: &str, record: Record, standings: Standings, now_s: u32) -> Room {
+        Room {
+            jid: jid.into(),
+            record,
+            occupants: Occupants::default(),
+            standings,
+            history: VecDeque::new(),
+            history_bytes: 0,
+            last_number: 0,
+            spent: Cell::new(0),
+            since_s: now_s,
+            is_queued: false,
+        }
+    }
+
+    /// The address of a nick.
+    pub(super) fn address(&self, nick: &str) -> String {
+        format!("{}/{nick}", self.jid)
+    }
+
+    pub(super) fn occupant_id(&self, bare: &str) -> String {
+        occupant_id(&self.record.secret, bare)
+    }
+
+    /// The occupant that a session is.
+    pub(super) fn occupant(&self, full: &str) -> Option<&Occupant> {
+        self.occupants.by_session(full).and_then(|(slot, _)| self.occupants.get(slot))
+    }
+
+    /// The affiliation of a user, who may be absent.
+    pub(super) fn affiliation(&self, bare: &str) -> Affiliation {
+        match self.occupants.of_user(bare).first().and_then(|slot| self.occupants.get(*slot)) {
+            Some(occupant) => occupant.affiliation,
+            None => self.standings.get(bare).affiliation,
+        }
+    }
+
+    /// Whether an occupant sees real JIDs (XEP-0045 4.2, semi- and non-anonymous rooms).
+    pub(super) fn sees_jids(&self, role: Role) -> bool {
+        self.record.config.shows_jids || role == Role::Moderator
+    }
+
+    /// Writes the row of the room.
+    pub(super) fn put(&self, kernel: &mut Kernel) {
+        self.record.put(&mut kernel.writes, &self.jid);
+    }
+
+    /// Writes the standing of a user.
+    pub(super) fn put_standing(&mut self, kernel: &mut Kernel, bare: &str, standing: Standing) {
+        let former = self.standings.get(bare);
+        standing.put(&mut kernel.writes, &self.jid, bare, &former);
+        if former.is_none() != standing.is_none() && kernel.settings.domains.is_of_user(bare) {
+            let home = kernel.home(bare);
+            let letters = kernel.letters_to(home);
+            let (user, room) = (letters.name(bare), letters.name(&self.jid));
+            letters.push(Letter::Room(RoomLetter::Knows { user, room, knows: !standing.is_none() }));
+        }
+        let (was, is) = (former.affiliation == Affiliation::Owner, standing.affiliation == Affiliation::Owner);
+        if was != is {
+            self.record.owners = (self.record.owners + u32::from(is)).saturating_sub(u32::from(was));
+            self.put(kernel);
+        }
+        self.standings.put(bare, standing);
+    }
+
+    /// Writes the row of a session, so that the room knows it again after a crash.
+    pub(super) fn put_seat(&self, kernel: &mut Kernel, full: &str, nick: &str, presence: &[u8]) {
+        Seat { nick: nick.into(), presence: presence.into() }.put(&mut kernel.writes, &self.jid, full);
+    }
+
+    pub(super) fn delete_seat(&self, kernel: &mut Kernel, full: &str) {
+        Seat::delete(&mut kernel.writes, &self.jid, full);
+    }
+
+    /// Enters the room in the directory of its service, or removes it from there.
+    pub(super) fn list(&self, kernel: &mut Kernel, exists: bool) {
+        let config = &self.record.config;
+        let shown = exists && config.public && !self.record.locked;
+        let listed = Listed { name: config.name.clone(), description: config.description.clone() };
+        let service = self.jid.split_once('@').map_or("", |(_, service)| service);
+        let home = kernel.home(service);
+        let letters = kernel.letters_to(home);
+        let (room, row) = (letters.name(&self.jid), letters.write(&if shown { listed.written() } else { Vec::new() }));
+        letters.push(Letter::Room(RoomLetter::Listed { room, row }));
+    }
+
+    /// Removes all that the room has stored.
+    pub(super) fn delete(&self, kernel: &mut Kernel) {
+        delete_room(&mut kernel.writes, &self.jid);
+        self.list(kernel, false);
+    }
+
+    /// The localpart, which names a room without a name.
+    pub(super) fn name(&self) -> &str {
+        match &*self.record.config.name {
+            "" => local_of(&self.jid),
+            name => name,
+        }
+    }
+
+    /// Recent messages, the oldest first.
+    pub(super) fn history(&self) -> impl DoubleEndedIterator<Item = &Past> {
+        self.history.iter()
+    }
+
+    /// A message is the latest one.
+    pub(super) fn remember(&mut self, past: Past) {
+        self.history_bytes += past.xml.len();
+        self.history.push_back(past);
+        while self.history.len() > ROOM_HISTORY_MAX || self.history_bytes > ROOM_HISTORY_BYTES_MAX {
+            let Some(past) = self.history.pop_front() else { break };
+            self.history_bytes -= past.xml.len();
+        }
+    }
+
+    /// Forgets a retracted message. Returns whether it was in the recent history.
+    pub(super) fn forget(&mut self, is: impl Fn(&Past) -> bool) {
+        self.history.retain(|past| !is(past));
+        self.history_bytes = self.history.iter().map(|past| past.xml.len()).sum();
+    }
+
+    /// The sessions of occupants that fulfil a condition.
+    pub(super) fn sessions(&self, is: impl Fn(&Occupant) -> bool) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.occupants.iter().filter(move |(_, occupant)| is(occupant));
+        all.flat_map(|(_, occupant)| occupant.seats.iter().map(|seat| (&*occupant.bare, &*seat.resource)))
+    }
+
+    /// Sends a stanza to sessions, and counts what that costs.
+    pub(super) fn cast<'a>(
+        &self,
+        kernel: &mut Kernel,
+        kind: Kind,
+        from: &str,
+        unaddressed: &[u8],
+        number: u64,
+        to: impl Iterator<Item = (&'a str, &'a str)>,
+    ) {
+        let sessions = cast(kernel, kind, from, unaddressed, number, to);
+        self.spend(sessions * unaddressed.len());
+    }
+
+    /// Counts work as so many bytes sent.
+    pub(super) fn spend(&self, bytes: usize) {
+        self.spent.set(self.spent.get() + bytes);
+    }
+
+    /// Bytes that the room has sent since this was last asked.
+    pub(super) fn take_spent(&self) -> usize {
+        self.spent.take()
+    }
+
+    /// Sends a stanza to all occupants.
+    pub(super) fn tell_all(&self, kernel: &mut Kernel, kind: Kind, from: &str, unaddressed: &[u8]) {
+        self.cast(kernel, kind, from, unaddressed, 0, self.sessions(|_| true));
+    }
+
+    /// The presence of an occupant as somebody sees it.
+    pub(super) fn composed(&self, news: &News<'_>, sees_jid: bool, own: bool) -> Vec<u8> {
+        let mut item = Item::of(news.rank);
+        item.jid = (sees_jid || own).then_some(news.jid);
+        (item.nick, item.actor, item.reason) = (news.new_nick, news.actor, news.reason);
+        let own_statuses = if own { news.own } else { &[] };
+        let statuses = news.statuses.iter().chain(own_statuses).copied().chain(own.then_some(110));
+        let mut out = Vec::with_capacity(news.presence.len() + 512);
+        let presence = match news.id.filter(|_| own) {
+            None => Cow::Borrowed(news.presence),
+            Some(id) => Cow::Owned(with_id(news.presence, id)),
+        };
+        insert_at_end(&mut out, &presence, |out| {
+            write_x(out, Some(&item), news.destroy, statuses);
+            write_occupant_id(out, &self.occupant_id(bare_of(news.jid)));
+        });
+        out
+    }
+
+    /// Whether all occupants see the presence of one with this role. In a large room they see that
+    /// of moderators only: joins would cost as much as all occupants together.
+    pub(super) fn is_broadcast(&self, role: Role) -> bool {
+        let roles = self.record.config.presence;
+        match role {
+            Role::Moderator => roles.moderator,
+            _ if self.occupants.seats() > ROOM_BROADCAST_OCCUPANTS_MAX => false,
+            Role::Participant => roles.participant,
+            Role::Visitor => roles.visitor,
+            Role::None => true,
+        }
+    }
+
+    /// Announces a change of an occupant to all who see it, and to the sessions of the occupant
+    /// itself, which may have left. `role` is the role that decides who sees it.
+    pub(super) fn announce(&self, kernel: &mut Kernel, role: Role, news: &News<'_>, own: &[String]) {
+        let (from, bare) = (self.address(news.nick), bare_of(news.jid));
+        let kind = Kind::Directed { unavailable: news.gone };
+        let wide = self.is_broadcast(role);
+        let is_own = |one: &Occupant| *one.nick == *news.nick && *one.bare == *bare;
+        for sees in [true, false] {
+            let sees_it = |one: &Occupant| {
+                !is_own(one) && self.sees_jids(one.role) == sees && (wide || one.role == Role::Moderator)
+            };
+            // Nothing is composed for nobody.
+            if self.occupants.iter().any(|(_, one)| sees_it(one)) {
+                self.cast(kernel, kind, &from, &self.composed(news, sees, false), 0, self.sessions(sees_it));
+            }
+        }
+        self.tell_own(kernel, news, own);
+    }
+
+    /// Tells sessions of an occupant of a change of the occupant itself.
+    pub(super) fn tell_own(&self, kernel: &mut Kernel, news: &News<'_>, own: &[String]) {
+        let kind = Kind::Directed { unavailable: news.gone };
+        let own =
+            own.iter().map(|full| split_resource(full)).map(|(bare, resource)| (bare, resource.unwrap_or_default()));
+        self.cast(kernel, kind, &self.address(news.nick), &self.composed(news, true, true), 0, own);
+    }
+
+    /// Tells all occupants of a change that is no occupant's (XEP-0045 10.2.1).
+    pub(super) fn tell_statuses(&self, kernel: &mut Kernel, statuses: &[u16]) {
+        let mut out = b"<message type='groupchat'>".to_vec();
+        write_x(&mut out, None, b"", statuses.iter().copied());
+        out.extend_from_slice(b"</message>");
+        self.tell_all(kernel, super::write::GROUPCHAT, &self.jid, &out);
+    }
+}
+
+/// A presence without `id`, with one.
+fn with_id(presence: &[u8], id: &str) -> Vec<u8> {
+    let name_end = presence.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/'));
+    let (name, rest) = presence.split_at(name_end.unwrap_or(presence.len()));
+    let mut out = Vec::with_capacity(presence.len() + id.len() + 8);
+    out.extend_from_slice(name);
+    write_attribute(&mut out, "id", id);
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The full JIDs of the sessions of an occupant.
+pub(super) fn sessions_of(occupant: &Occupant) -> Vec<String> {
+    occupant.seats.iter().map(|seat| format!("{}/{}", occupant.bare, seat.resource)).collect()
+}

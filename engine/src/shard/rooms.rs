@@ -1,0 +1,252 @@
+//! What rooms send to sessions of users of this home, and requests that an extension answers for
+//! them.
+
+use crate::extension::{Target, Way};
+use crate::id::SessionId;
+use crate::kernel::pending::Asker;
+use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::limits::{ROOM_AGAIN_S, ROOMS_BEHIND_MAX};
+use crate::router::users::{Incoming, Known, RosterStep};
+use crate::session::conn::NONE;
+use crate::session::table::BehindRoom;
+use crate::shard::Shard;
+use crate::store::Found;
+use crate::store::room::{known_room, put_known};
+use crate::wire::jid::{bare_of, split_resource};
+use crate::wire::splice::address;
+use crate::wire::{Expect, Scanner, StreamScope};
+
+impl Shard {
+    pub(super) fn room_letter(&mut self, batch: &Letters, letter: &RoomLetter) {
+        match letter {
+            RoomLetter::Cast { kind, from, to, xml, number } => {
+                self.cast(*kind, batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
+            }
+            RoomLetter::CatchUp { room, session, after } => {
+                self.rooms.catch_up(&mut self.cx, batch.str(*room), batch.str(*session), *after);
+            }
+            RoomLetter::Again { from, to, xml, number } => {
+                self.again_from_room(batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
+            }
+            RoomLetter::CaughtUp { room, session, more } => {
+                self.caught_up_in_room(batch.str(*room), batch.str(*session), *more);
+            }
+            RoomLetter::Gone { room, sessions } => {
+                self.rooms.gone(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*sessions));
+            }
+            RoomLetter::Knows { user, room, knows } => self.known_to_room(batch.str(*user), batch.str(*room), *knows),
+            RoomLetter::Forget { room, user } => {
+                self.rooms.forget(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*user));
+            }
+            RoomLetter::Listed { room, row } => self.rooms.listed(&mut self.cx, batch.str(*room), batch.bytes(*row)),
+        }
+    }
+
+    /// Delivers a stanza of a room to sessions of this home. Those that do not exist are reported to
+    /// the room. An empty stanza asks only for that.
+    fn cast(&mut self, kind: Kind, from: &str, to: &str, unaddressed: &[u8], number: u64) {
+        let mut gone = String::new();
+        let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
+        for full in to.split(ROOM_LIST_BETWEEN) {
+            stanza.clear();
+            if unaddressed.is_empty() {
+                ask_whether_there(&mut stanza, from, full);
+            } else {
+                address(&mut stanza, unaddressed, from, full);
+            }
+            let there = self.cast_to(kind, from, full, &stanza, number, unaddressed.is_empty());
+            if !there {
+                if !gone.is_empty() {
+                    gone.push_str(ROOM_LIST_BETWEEN);
+                }
+                gone.push_str(full);
+            }
+        }
+        if !gone.is_empty() {
+            let room = bare_of(from);
+            let home = self.cx.kernel.home(room);
+            let letters = self.cx.kernel.letters_to(home);
+            let (room, sessions) = (letters.name(room), letters.name(&gone));
+            letters.push(Letter::Room(RoomLetter::Gone { room, sessions }));
+        }
+    }
+
+    /// Delivers a stanza to one session. Returns whether the session exists, as far as it is known.
+    fn cast_to(&mut self, kind: Kind, from: &str, full: &str, stanza: &[u8], number: u64, asks: bool) -> bool {
+        let (bare, resource) = split_resource(full);
+        let resource = resource.unwrap_or_default();
+        let user = self.actors.users.find(bare);
+        let Some(user) = user.filter(|user| self.actors.users.get(*user).first != NONE) else {
+            let state = user.and_then(|user| self.actors.users.get(user).state.as_ref());
+            let is_known = state.is_some_and(|state| state.known != Known::Unknown);
+            // A session of an earlier process may be resumed: it is looked for.
+            if !is_known && self.actors.may_have_stored(&self.cx) {
+                let kind = if asks { Kind::Request } else { kind };
+                self.incoming(Incoming { kind, origin: None, from, to: full, xml: stanza });
+                return true;
+            }
+            return false;
+        };
+        let mut sessions = self.actors.users.sessions(&self.actors.sessions, user);
+        let Some((session, _)) = sessions.find(|(_, session)| *session.resource == *resource) else { return false };
+        // What a user blocks is not delivered, and the sender does not learn of it (XEP-0191 3.6).
+        if asks || self.actors.guards(&self.cx, user, Way::In, from).is_some() {
+            return true;
+        }
+        match kind {
+            Kind::Message { class: MessageClass::Groupchat, .. } => {
+                self.message_of_room(session, from, stanza, number);
+            }
+            _ => {
+                self.actors.offer_stanza(&mut self.cx, session, stanza);
+            }
+        }
+        true
+    }
+
+    /// Hands a message of a room to a session. One without room for it falls behind, as it does in
+    /// the log of its user: it gets nothing more of this room until it has read the archive up to
+    /// the end.
+    fn message_of_room(&mut self, session: SessionId, from: &str, stanza: &[u8], number: u64) {
+        let behind = self.actors.sessions.get(session).and_then(|session| session.extra.as_ref());
+        let behind = behind.is_some_and(|extra| extra.behind.iter().any(|behind| *behind.room == *bare_of(from)));
+        if !behind && (number == 0 || !self.cx.is_busy(session)) {
+            return self.actors.hand_ephemeral(&mut self.cx, session, stanza);
+        }
+        if behind && number != 0 {
+            return;
+        }
+        let Some(state) = self.actors.sessions.get_mut(session).filter(|_| !behind) else {
+            return self.cx.kernel.counters.stanzas_dropped.one();
+        };
+        let extra = state.extra.get_or_insert_default();
+        if extra.behind.len() >= ROOMS_BEHIND_MAX {
+            return self.cx.kernel.counters.stanzas_dropped.one();
+        }
+        let room = bare_of(from).into();
+        extra.behind.push(BehindRoom { room, after: number - 1, asked_s: None, full: false });
+        self.cx.kernel.counters.room_behind.one();
+    }
+
+    /// A session may have room again: it requests what it has missed of rooms.
+    pub(super) fn catch_up_in_rooms(&mut self, id: SessionId) {
+        let now_s = self.cx.kernel.now.mono_s();
+        let full = self.actors.full_jid(id);
+        // It has ended, or is behind nowhere.
+        let Some(extra) = self.actors.sessions.get_mut(id).and_then(|session| session.extra.as_mut()) else { return };
+        let due = |behind: &&mut BehindRoom| behind.asked_s.is_none_or(|asked_s| now_s >= asked_s + ROOM_AGAIN_S);
+        // One at a time: what it reads of one may fill it again.
+        let Some(behind) = extra.behind.iter_mut().find(due) else { return };
+        (behind.asked_s, behind.full) = (Some(now_s), false);
+        let home = self.cx.kernel.home(&behind.room);
+        let letters = self.cx.kernel.letters_to(home);
+        let (room, session) = (letters.name(&behind.room), letters.name(&full));
+        letters.push(Letter::Room(RoomLetter::CatchUp { room, session, after: behind.after }));
+    }
+
+    fn session_of(&self, full: &str) -> Option<SessionId> {
+        let (bare, resource) = split_resource(full);
+        let user = self.actors.users.find(bare)?;
+        let mut sessions = self.actors.users.sessions(&self.actors.sessions, user);
+        sessions.find(|(_, session)| Some(&*session.resource) == resource).map(|(id, _)| id)
+    }
+
+    /// A message for a session that is behind in a room.
+    fn again_from_room(&mut self, from: &str, to: &str, unaddressed: &[u8], number: u64) {
+        // It has ended.
+        let Some(id) = self.session_of(to) else { return };
+        let busy = self.cx.is_busy(id);
+        let extra = self.actors.sessions.get_mut(id).and_then(|session| session.extra.as_mut());
+        let behind = extra.and_then(|extra| extra.behind.iter_mut().find(|behind| *behind.room == *bare_of(from)));
+        // A repeated request was answered twice.
+        let Some(behind) = behind.filter(|behind| number > behind.after && !behind.full) else { return };
+        if busy {
+            behind.full = true;
+            return;
+        }
+        behind.after = number;
+        let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
+        address(&mut stanza, unaddressed, from, to);
+        self.actors.hand_bytes(&mut self.cx, id, 0, &stanza);
+    }
+
+    /// A session has got what it has requested of a room.
+    fn caught_up_in_room(&mut self, room: &str, full: &str, more: bool) {
+        // It has ended.
+        let Some(id) = self.session_of(full) else { return };
+        // A repeated request was answered twice, and the session is behind no more.
+        let Some(session) = self.actors.sessions.get_mut(id) else { return };
+        // The same.
+        let Some(extra) = session.extra.as_mut() else { return };
+        // The same.
+        let Some(at) = extra.behind.iter().position(|behind| *behind.room == *room) else { return };
+        match more || extra.behind[at].full {
+            true => extra.behind[at].asked_s = None,
+            false => drop(extra.behind.swap_remove(at)),
+        }
+        session.trim();
+    }
+
+    /// Presence that is not directed, for an address of rooms. A room grants no subscription.
+    pub(super) fn presence_at_rooms(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
+        if let PresenceNews::Subscription { kind, number, confirm } = news {
+            let (contact, xml) = (from.into(), xml.into());
+            let step = RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml };
+            self.cx.kernel.step_for_no_one(to, step);
+        }
+    }
+
+    /// A room has a standing of a user of this home, or has none any more: noted for the removal of
+    /// the account.
+    fn known_to_room(&mut self, user: &str, room: &str, knows: bool) {
+        let state = self.actors.users.find(user).and_then(|user| self.actors.users.get(user).state.as_ref());
+        if knows && state.is_some_and(|state| state.known == Known::Missing) {
+            return self.send_room_forget(room, user);
+        }
+        put_known(&mut self.cx.kernel.writes, user, room, knows);
+    }
+
+    fn send_room_forget(&mut self, room: &str, user: &str) {
+        let home = self.cx.kernel.home(room);
+        let letters = self.cx.kernel.letters_to(home);
+        let (room, user) = (letters.name(room), letters.name(user));
+        letters.push(Letter::Room(RoomLetter::Forget { room, user }));
+    }
+
+    /// An account was removed: these rooms know it. Returns whether there are more.
+    pub(super) fn leave_rooms(&mut self, account: &str, found: &Found) -> bool {
+        let Found::Rows { rows, more } = found else { return false };
+        for room in rows.iter().filter_map(known_room) {
+            self.send_room_forget(room, account);
+            put_known(&mut self.cx.kernel.writes, account, room, false);
+        }
+        *more
+    }
+
+    /// Passes requests for the archives of rooms to their extension.
+    pub(super) fn answer_for_rooms(&mut self) {
+        for parked in std::mem::take(&mut self.rooms.archive) {
+            let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+            if scanner.scan(&scope, Expect::Content, usize::MAX, &parked.xml).is_err() {
+                self.cx.kernel.confirm(parked.origin);
+                continue;
+            }
+            let element = scanner.element(&scope, &parked.xml);
+            let asker = Asker {
+                session: None,
+                origin: parked.origin,
+                id: element.id().map(Into::into),
+                from: parked.from.clone(),
+                to: Some(parked.to.clone()),
+                paced: None,
+                front: None,
+            };
+            self.ask_feature(asker, Target::Room, bare_of(&parked.to), &element, Some(&[]));
+        }
+    }
+}
+
+/// A request that only a session of an earlier process sees, when it is looked for (XEP-0199).
+fn ask_whether_there(out: &mut Vec<u8>, from: &str, full: &str) {
+    address(out, b"<iq type='get' id='room'><ping xmlns='urn:xmpp:ping'/></iq>", from, full);
+}
