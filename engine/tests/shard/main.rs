@@ -75,6 +75,8 @@ mod removed;
 mod reports;
 mod restarts;
 mod retention;
+mod room_world;
+mod rooms;
 mod rosters_agree;
 mod sasl2;
 mod scripts;
