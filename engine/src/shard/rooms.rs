@@ -2,7 +2,7 @@
 //! them.
 
 use crate::extension::{Target, Way};
-use crate::id::SessionId;
+use crate::id::{ActorKind, SessionId};
 use crate::kernel::pending::Asker;
 use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, ROOM_LIST_BETWEEN, RoomLetter};
 use crate::limits::{ROOM_AGAIN_S, ROOMS_BEHIND_MAX};
@@ -73,6 +73,13 @@ impl Shard {
 
     /// Delivers a stanza to one session. Returns whether the session exists, as far as it is known.
     fn cast_to(&mut self, kind: Kind, from: &str, full: &str, stanza: &[u8], number: u64, asks: bool) -> bool {
+        // A component knows its users: it answers for those that have gone (RFC 6120 8.3.1).
+        if let Some((_, ActorKind::Component)) = self.cx.kernel.settings.domains.of(full) {
+            if !asks {
+                self.incoming(Incoming { kind, origin: None, from, to: full, xml: stanza });
+            }
+            return true;
+        }
         let (bare, resource) = split_resource(full);
         let resource = resource.unwrap_or_default();
         let user = self.actors.users.find(bare);

@@ -712,6 +712,29 @@ fn subscribers_at_components_are_notified_xep0060_7_1_2() {
     assert!(told.contains("<items node='urn:n'><item id='two'") && told.contains("to='x@echo.localhost'"), "{told}");
 }
 
+/// XEP-0045 7.2, 7.4: users of a component can be in a room.
+#[test]
+fn users_of_a_component_enter_rooms() {
+    const MUC: &str = "http://jabber.org/protocol/muc";
+    let mut scene = Scene::with(|s| s.serve_rooms("conference.localhost"));
+    scene.romeo(&format!("<presence to='cave@conference.localhost/romeo'><x xmlns='{MUC}'/></presence>"));
+    scene.romeo(&format!(
+        "<iq type='set' id='c' to='cave@conference.localhost'><query xmlns='{MUC}#owner'><x xmlns='jabber:x:data' type='submit'/></query></iq>"
+    ));
+    let (bot, nick) = ("bot@echo.localhost/b", "cave@conference.localhost/bot");
+    let romeo = scene.echo(&format!("<presence from='{bot}' to='{nick}'><x xmlns='{MUC}'/></presence>"));
+    assert!(romeo.contains(&format!("from='{nick}'")), "{romeo}");
+    let say = |from: &str, body: &str| {
+        format!("<message type='groupchat'{from} to='cave@conference.localhost'><body>{body}</body></message>")
+    };
+    let echo = scene.romeo(&say("", "hear"));
+    assert!(echo.contains(&format!("to='{bot}'")) && echo.contains("hear"), "{echo}");
+    let romeo = scene.echo(&say(&format!(" from='{bot}'"), "speak"));
+    assert!(romeo.contains("speak"), "{romeo}");
+    // It is still there, and so is its occupant.
+    assert!(scene.romeo(&say("", "again")).contains("again"));
+}
+
 /// The connection moves to the home of the domain, with the data that follows its handshake.
 #[test]
 fn a_component_moves_to_the_home_of_its_domain() {
