@@ -222,7 +222,10 @@ impl Rooms {
                     match &entered {
                         Ok(()) => kernel.counters.rooms_created.one(),
                         // The room exists only if its creator is in it.
-                        Err(_) => hosted.state = State::Missing,
+                        Err(_) => {
+                            room.delete(kernel);
+                            hosted.state = State::Missing;
+                        }
                     }
                 }
                 entered?;

@@ -231,3 +231,19 @@ romeo receives: <iq type='result' id='2' from='cave@conference.localhost' to='ro
     );
     play_with(&text, |s| s.facts.account_changes = true);
 }
+
+/// XEP-0045 10.1.1: a request that is refused creates nothing, and holds no name for its sender.
+#[test]
+fn a_refused_request_creates_no_room() {
+    let status = "x".repeat(5_000);
+    let mut text = format!(
+        "clients: romeo=romeo/r juliet=juliet/j
+romeo connects
+juliet connects
+romeo sends: <presence id='p' to='cave@conference.localhost/romeo'><x xmlns='{MUC}'/><status>{status}</status></presence>
+romeo receives: <presence type='error' id='p' from='cave@conference.localhost/romeo' to='romeo@localhost/r'>{{any}}</presence>
+"
+    );
+    text += &enters("juliet", "j", &[]);
+    play(&text);
+}
