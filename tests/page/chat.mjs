@@ -62,6 +62,8 @@ test("two people become contacts, write, see each other typing, and what has com
   const [romeo, juliet] = await couple(front);
   await romeo.say("But soft!");
   await juliet.hears("But soft!");
+  // What is not looked at is not read: of two windows only one has the focus.
+  await juliet.page.bringToFront();
   await romeo.log().getByText("read", { exact: true }).waitFor({ state: "attached" });
   await juliet.box().pressSequentially("It");
   await romeo.page.locator(".typing", { hasText: "is typing" }).waitFor();
@@ -176,6 +178,7 @@ test("who reads the history by scrolling has each message once, in order", async
   const said = Array.from({ length: count }, (_, at) => `line ${at}`);
   for (const text of said) await romeo.say(text);
   await juliet.hears(`line ${count - 1}`);
+  await juliet.page.bringToFront();
   await romeo.log().getByText("read", { exact: true }).first().waitFor({ state: "attached" });
   await juliet.close();
   const again = await new Person(front).open();
