@@ -54,7 +54,7 @@ def web_kinds(stanza_max):
             b"GET http://localhost HTTP/1.1\r\n" + HOST + b"\r\n", b"GET /\x7f HTTP/1.1\r\n" + HOST + b"\r\n",
         ),
         # No path takes a body: what stands in one is never read as a request.
-        http("HTTP: a request within a body, nowhere", "RFC 9112 6.3", "404", post(b"Content-Length: %d" % len(GET), body=GET)),
+        http("HTTP: a request within a body, with a wrong method", "RFC 9112 6.3", "405", post(b"Content-Length: %d" % len(GET), body=GET)),
         http("HTTP: a request within a body, wrong method", "RFC 9110 15.5.6", "405", post(b"Content-Length: %d" % len(GET), body=GET, path=META)),
         http(
             "HTTP: a body that is not taken", "RFC 9110 15.5.14", "413",
