@@ -191,7 +191,7 @@ pub(super) fn apply(form: &Submitted, config: &Config) -> Result<Config, StanzaC
     Ok(new)
 }
 
-/// The status codes that tell occupants of a change (XEP-0045 10.2.1).
+/// The status codes that announce a change to the occupants (XEP-0045 10.2.1).
 pub(super) fn statuses(old: &Config, new: &Config) -> Vec<u16> {
     let mut all = Vec::new();
     if old.archive != new.archive {

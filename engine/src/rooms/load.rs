@@ -302,12 +302,12 @@ impl Rooms {
                 letters.push(Letter::Room(RoomLetter::Again { from, to, xml, number }));
             }
         }
-        // What was said since the read began is in the archive, and was not sent to this session.
+        // Messages since the read began are in the archive, and this stream did not get them.
         caught_up(cx, room, session, more || last < last_number);
     }
 }
 
-/// Tells the home of a session that it has got what it has requested.
+/// Ends the answer to a request of a session that is behind.
 fn caught_up(cx: &mut Streams, room: &str, session: &str, more: bool) {
     let home = cx.kernel.home(bare_of(session));
     let letters = cx.kernel.letters_to(home);

@@ -61,7 +61,7 @@ export class Session {
     return bare(this.jid);
   }
 
-  /** What is sent without a connection leaves when this session is resumed. */
+  /** Stanzas written without a connection are sent after resumption (XEP-0198 5). */
   get isResumable() {
     return this.#management?.id !== undefined;
   }
