@@ -10,7 +10,7 @@ use crate::letters::{Kind, Letter, RoomLetter};
 use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
-use crate::rooms::write::{Item, cast, occupant_id, write_occupant_id, write_x};
+use crate::rooms::write::{Item, cast, occupant_id, post, write_occupant_id, write_x};
 use crate::store::room::{Affiliation, Listed, Record, Seat, Standing, delete_room};
 use crate::wire::jid::{bare_of, local_of, split_resource};
 use crate::wire::text::write_attribute;
@@ -297,6 +297,12 @@ impl Room {
     ) {
         let sessions = cast(kernel, kind, from, unaddressed, number, to);
         self.spend(sessions * unaddressed.len());
+    }
+
+    /// Sends a stanza to one session, and counts what that costs.
+    pub(super) fn post(&self, kernel: &mut Kernel, kind: Kind, from: &str, to: &str, unaddressed: &[u8]) {
+        post(kernel, kind, from, to, unaddressed);
+        self.spend(unaddressed.len());
     }
 
     /// Counts work as so many bytes sent.

@@ -11,7 +11,7 @@ use crate::limits::{ROOM_OCCUPANTS_MAX, ROOM_PRESENCE_BYTES_MAX, ROOM_SEATS_PER_
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::room::{News, PRESENCE_GONE, Past, Room, sessions_of};
-use crate::rooms::write::{GROUPCHAT, NS_OCCUPANT_ID, NS_USER, post};
+use crate::rooms::write::{GROUPCHAT, NS_OCCUPANT_ID, NS_USER};
 use crate::router::users::Incoming;
 use crate::store::room::Affiliation;
 use crate::wire::error::StanzaCondition;
@@ -206,7 +206,7 @@ impl Room {
             let jid = format!("{}/{}", one.bare, seat.map_or("", |seat| &seat.resource));
             let news = News::of(&one.nick, &jid, one.rank(), &presence);
             let (from, kind) = (self.address(&one.nick), Kind::Directed { unavailable: false });
-            post(kernel, kind, &from, full, &self.composed(&news, sees_jids, false));
+            self.post(kernel, kind, &from, full, &self.composed(&news, sees_jids, false));
         }
     }
 
@@ -222,7 +222,7 @@ impl Room {
         for past in wanted.into_iter().rev() {
             let mut out = Vec::with_capacity(past.xml.len() + 160);
             insert_at_end(&mut out, &past.xml, |out| delay(out, &self.jid, past.time_ms * 1_000));
-            post(kernel, GROUPCHAT, &past.from, full, &out);
+            self.post(kernel, GROUPCHAT, &past.from, full, &out);
         }
     }
 
@@ -240,7 +240,7 @@ impl Room {
                 stamped
             }
         };
-        post(kernel, GROUPCHAT, &from, full, &stanza);
+        self.post(kernel, GROUPCHAT, &from, full, &stanza);
     }
 
     /// Announces the current state of an occupant, whose session has caused it.
