@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { client, xml } from "@xmpp/client";
 import { WebSocket } from "ws";
 import { ChatFront } from "./chat_front.mjs";
-import { browser, until } from "./world.mjs";
+import { BACK_S, browser, until } from "./world.mjs";
 
 // Node.js has none of its own before version 22.
 globalThis.WebSocket ??= WebSocket;
@@ -67,6 +67,7 @@ export class Person {
   async open(options = {}, hash = "") {
     this.context = await browser.newContext({ viewport: { width: 1100, height: 700 }, ...options });
     this.page = await this.context.newPage();
+    this.page.setDefaultTimeout(BACK_S * 1000);
     const note = (text) => OF_THE_NETWORK.test(text) || OF_THE_TEST.test(text) || this.errors.push(text);
     this.page.on("console", (message) => ["error", "warning"].includes(message.type()) && note(message.text()));
     this.page.on("pageerror", (error) => note(`${error.message}\n${error.stack}`));
@@ -146,7 +147,7 @@ export class Person {
     await this.box().press("Enter");
   }
 
-  hears = (text) => this.log().getByText(text, { exact: true }).first().waitFor({ timeout: 5000 }).catch(async (e) => { let i = 0; for (const c of browser.contexts()) for (const p of c.pages()) await p.screenshot({ path: `/tmp/shot-h${i++}.png` }); throw e; });
+  hears = (text) => this.log().getByText(text, { exact: true }).first().waitFor();
   /** The texts of the conversation that is looked at. */
   texts = () => this.log().locator(".text").allTextContents();
   message = (text) => this.log().locator("article", { hasText: text });

@@ -17,7 +17,7 @@ describe(process.env.BROWSER, { concurrency: 4 }, () => {
       before(own.begin);
       after(own.end);
       afterEach(own.clear);
-      for (const { what, run, ...more } of own.tests) test(what, { timeout: 120_000, ...more }, run);
+      for (const { what, run, ...more } of own.tests) test(what, { timeout: 300_000, ...more }, run);
     });
   }
 });

@@ -60,10 +60,13 @@ async function freePort() {
   }
 }
 
-/** In so many seconds a page is back whose server starts slowly: Firefox waits up to 60 s between two WebSockets that fail. */
+/**
+ * Seconds in which a page is back whose server starts slowly: Firefox waits up to 60 s between two WebSockets that fail. No other
+ * condition gets less, because two browsers share the cores.
+ */
 export const BACK_S = 90;
 
-export async function until(what, holds, seconds = 30) {
+export async function until(what, holds, seconds = BACK_S) {
   const end = Date.now() + seconds * 1000;
   while (!(await holds())) {
     assert.ok(Date.now() < end, `not within ${seconds} s: ${typeof what === "function" ? await what() : what}`);
