@@ -10,6 +10,7 @@ mod components;
 mod contacts;
 pub mod counters;
 pub mod extension;
+pub mod follow;
 pub mod gate;
 pub mod id;
 pub mod io;

@@ -3,11 +3,11 @@
 
 use crate::channels::Channels;
 use crate::channels::listener::Listener;
+use crate::follow::Follower;
 use crate::id::ConnId;
 use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 use crate::web::dialect::Way;
-use crate::web::dialect::places::Standing;
 use crate::web::feed_names::is_feed;
 
 impl Channels {
@@ -15,7 +15,7 @@ impl Channels {
     pub(super) fn ask_all(&mut self, cx: &mut Streams, id: ConnId) {
         let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
         for index in 0..places {
-            let behind = |listener: &Listener| listener.places[index].standing == Standing::Behind;
+            let behind = |listener: &Listener| listener.places[index].follower.is_behind();
             if self.listeners.get(id).is_some_and(behind) {
                 self.ask_home_of(cx, id, index);
             }
@@ -38,12 +38,13 @@ impl Channels {
         let watchers = watched.len();
         let polls = listener.way() == Some(Way::Poll);
         let place = &mut listener.places[index];
-        place.standing = Standing::asked(number);
+        place.follower.ask(number);
         let (node, feed) = (place.node.clone(), is_feed(&place.node));
-        let after = if place.known || feed { place.at } else { u64::MAX };
+        let Follower { at, known, .. } = place.follower;
+        let after = if known || feed { at } else { u64::MAX };
         // All homes of a prefix first report whether they know the position. A poll asks for items
         // at once, because it gets a single answer.
-        let asks_place = feed && !place.known && !polls;
+        let asks_place = feed && !known && !polls;
         let share = if asks_place { 0 } else { share };
         let home = self.source(cx, &node);
         let letters = cx.kernel.letters_to(home);
@@ -55,7 +56,7 @@ impl Channels {
     /// Whether the channel is known to have items that the request has not received.
     pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
         let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
-        place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
+        place.follower.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard())
     }
 
     /// Renews the watches of this shard at the homes, some of the channels per call.

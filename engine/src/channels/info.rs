@@ -9,7 +9,6 @@ use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
 use crate::web::dialect::Dialect as _;
-use crate::web::dialect::places::Standing;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
@@ -20,7 +19,7 @@ impl Channels {
         let (number, shard) = (self.listeners.number(), cx.kernel.id);
         // The request was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::asked(number);
+        listener.places[0].follower.ask(number);
         let (node, granted) = (listener.places[0].node.clone(), listener.grant.is_some() || listener.permit.is_some());
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);

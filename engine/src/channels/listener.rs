@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::channels::access::decisions::Permit;
 use crate::channels::occupancy::occupants::Occupant;
-use crate::extension::pubsub::service::channel::Page;
+use crate::follow::Page;
 use crate::id::{ConnId, PushId};
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
 use crate::web::access::{Act, Grant};
 use crate::web::dialect::asked::Asked;
 use crate::web::dialect::mercure::event;
-use crate::web::dialect::places::{Places, Position, Standing, are_known, is_asking, prefixes};
+use crate::web::dialect::places::{Places, Position, are_known, is_asking, prefixes};
 use crate::web::dialect::{Dialect as _, Publisher, Subscriber, Way};
 use crate::web::feed_names::is_feed;
 use crate::web::policy::Channels;
@@ -182,7 +182,7 @@ impl Listener {
     /// Whether some channel has items that the request has not received and that no home was asked
     /// for.
     pub(super) fn is_behind(&self) -> bool {
-        self.places.iter().any(|place| place.standing == Standing::Behind)
+        self.places.iter().any(|place| place.follower.is_behind())
     }
 
     /// A key under which requests at the same position of a channel receive identical bytes. `None`
@@ -215,11 +215,11 @@ impl Listener {
     /// channel is to be delivered first.
     pub(super) fn leaves_deleted(&mut self, index: usize, page: &Page<'_>) -> bool {
         let begins_anew = self.own().is_some_and(|own| own.begins_anew());
-        let place = &mut self.places[index];
-        if !place.known || place.at <= page.last {
+        let follower = &mut self.places[index].follower;
+        if !follower.known || follower.at <= page.last {
             return false;
         }
-        place.at = page.upto;
+        follower.at = page.upto;
         begins_anew
     }
 

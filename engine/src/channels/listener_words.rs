@@ -97,14 +97,14 @@ impl Channels {
     /// Reports missed items to a client that has returned to prefixes, once per prefix.
     pub(super) fn say_missed(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].missed).collect();
-        listener.places.iter_mut().for_each(|place| place.missed = false);
+        let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].follower.gap).collect();
+        listener.places.iter_mut().for_each(|place| place.follower.gap = false);
         let name = |at: usize| channel_of(&listener.places[at].node);
         missed.dedup_by(|next, one| name(*next) == name(*one));
         // No items are missing.
         let (Some(last), Some(own)) = (missed.last().copied(), listener.own()) else { return };
         let mut telling = Telling::default();
-        let position = |at: usize| listener.position(at, listener.places[at].at);
+        let position = |at: usize| listener.position(at, listener.places[at].follower.at);
         missed.iter().for_each(|at| own.gap(&mut telling, position(*at)));
         own.finish(&mut telling, position(last));
         cx.kernel.counters.notify_gaps.add(missed.len() as u64);

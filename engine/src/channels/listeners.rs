@@ -129,7 +129,9 @@ impl Listeners {
 
     /// Prefetches the state of these requests, see [`Sparse::fetch`]: both ends of each.
     pub(super) fn fetch(&self, ids: &[ConnId]) {
-        let read = |listener: &Listener| listener.until_s ^ listener.places.first().map_or(0, |place| place.at as u32);
+        let read = |listener: &Listener| {
+            listener.until_s ^ listener.places.first().map_or(0, |place| place.follower.at as u32)
+        };
         self.all.fetch(ids.iter().map(|id| id.slot), read);
     }
 
@@ -239,7 +241,7 @@ impl Listeners {
     /// requests left.
     fn fewer(&mut self) -> Vec<(Arc<str>, u64, u32)> {
         let left = std::mem::take(&mut self.left).into_iter();
-        let now = |node: &Arc<str>| self.watched.get(node).map_or((0, 0), |watched| (watched.heard, watched.len()));
+        let now = |node: &Arc<str>| self.watched.get(node).map_or((0, 0), |watched| (watched.heard(), watched.len()));
         left.map(|node| (now(&node), node)).map(|((heard, waiting), node)| (node, heard, waiting)).collect()
     }
 
@@ -338,7 +340,7 @@ impl Listeners {
         let share = self.watched.len().div_ceil(NOTIFY_RENEW_S as usize).max(self.share);
         let from = self.renewed.take().map_or(Unbounded, Excluded);
         let due = self.watched.range::<Arc<str>, _>((from, Unbounded)).take(share);
-        let mut due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
+        let mut due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard(), watched.len())).collect();
         self.renewed = due.last().filter(|_| due.len() == share).map(|(node, ..)| node.clone());
         // Removals do not prolong the round.
         self.share = if self.renewed.is_some() { share } else { 0 };
@@ -350,7 +352,8 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::dialect::places::{Places, Standing};
+    use crate::follow::Follower;
+    use crate::web::dialect::places::Places;
     use crate::web::dialect::plain::Subscriber;
 
     fn conn(slot: u32) -> ConnId {
@@ -358,7 +361,7 @@ mod tests {
     }
 
     fn listener(node: &str, kind: Kind) -> Listener {
-        let place = Place { standing: Standing::Live, ..Place::at(node.into(), 0, true) };
+        let place = Place { node: node.into(), follower: Follower::at_head(0) };
         Listener { places: Places::One(place), ..Listener::new(kind, [192, 0, 2, 1].into(), 0, 0) }
     }
 

@@ -9,7 +9,8 @@ use crate::channels::Channels;
 use crate::channels::access::{self, Admission};
 use crate::channels::addresses::network;
 use crate::channels::listener::{Kind, Listener, Since};
-use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::extension::pubsub::service::channel::Published;
+use crate::follow::{Follower, Page};
 use crate::id::{ConnId, Service};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S};
 use crate::session::conn::Pause;
@@ -17,7 +18,7 @@ use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::dialect::asked::{Asked, Wish};
 use crate::web::dialect::binary;
-use crate::web::dialect::places::{Place, Standing};
+use crate::web::dialect::places::Place;
 use crate::web::dialect::{Dialect as _, Telling, Way};
 use crate::web::feed_names::is_feed;
 use crate::web::response::Response;
@@ -143,7 +144,7 @@ impl Channels {
         if listener.has_commands() {
             return self.talk_answered(cx, id, number, refused, body);
         }
-        let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
+        let asked = listener.places.iter().position(|place| place.follower.has_asked(number));
         let Some(index) = asked else { return };
         if let Some(refusal) = refused {
             return self.refused_by_home(cx, id, refusal);
@@ -172,24 +173,24 @@ impl Channels {
     fn page_for_poll(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         // The client has disconnected meanwhile.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
-        watched.heard = watched.heard.max(page.last);
+        watched.reach(page.last);
         let begins_anew = listener.leaves_deleted(index, page);
         // Only subscribers read pages.
         let Listener { kind: Kind::Items(own), places, .. } = listener else { return };
         let place = &mut places[index];
-        (place.at, place.standing) = (page.upto, Standing::Live);
-        let known = std::mem::replace(&mut place.known, true) || is_feed(&place.node);
+        place.follower.read(page.upto, false);
+        let known = std::mem::replace(&mut place.follower.known, true) || is_feed(&place.node);
         own.answered(index, known && page.gap);
         cx.kernel.counters.notify_gaps.add(u64::from(known && page.gap));
         if begins_anew {
-            place.at = 0;
+            place.follower.at = 0;
         }
         // A poll that takes one item of a channel continues before it in case that another channel
         // has an earlier one.
         let mut items = page.items.iter().filter(|_| known && !begins_anew);
         let first = items.find(|(number, item)| own.take(index, *number, item));
         if let Some((number, _)) = first {
-            place.at = number - 1;
+            place.follower.at = number - 1;
         }
         let goes_on = if begins_anew { page.upto > 0 } else { first.is_none() && page.more && own.takes_one() };
         match goes_on {
@@ -242,14 +243,14 @@ impl Channels {
         self.begin_stream(cx, id);
         let (is_heavy, settings) = (cx.is_heavy(id), cx.kernel.settings.clone());
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
-        watched.heard = watched.heard.max(page.last);
+        watched.reach(page.last);
         let is_placed = listener.is_placed();
         let Listener { kind: Kind::Items(own), places, .. } = listener else { return };
-        let place = &mut places[index];
+        let follower = &mut places[index].follower;
         let gathers = own.is_gathering();
         own.gather(b"", page.gap);
-        if !std::mem::replace(&mut place.known, true) {
-            (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap && !gathers);
+        if !follower.known {
+            *follower = Follower { gap: page.gap && !gathers, ..Follower::at_head(page.upto) };
             // Delivery starts once all positions are known, so that each event can state the
             // position in all channels.
             if listener.is_placed() {
@@ -261,7 +262,7 @@ impl Channels {
             }
             return;
         }
-        place.standing = Standing::Behind;
+        follower.fall_behind();
         let takes = if gathers { !own.is_full() } else { !is_heavy };
         if !takes || !is_placed {
             return self.begin_stream(cx, id);
@@ -282,9 +283,7 @@ impl Channels {
         }
         let upto = if begins_anew { 0 } else { page.upto };
         own.finish(&mut telling, listener.position(index, upto));
-        let place = &mut listener.places[index];
-        place.at = upto;
-        place.standing = if page.more || upto < page.upto { Standing::Behind } else { Standing::Live };
+        listener.places[index].follower.read(upto, page.more || upto < page.upto);
         if let Kind::Items(own) = &mut listener.kind {
             own.gather(&telling.out, false);
         }
@@ -305,12 +304,12 @@ impl Channels {
         for index in 0..places {
             let missed = self.has_missed(id, index);
             let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
-            let place = &mut listener.places[index];
-            let falls = missed && place.standing == Standing::Live && !(waits && watched.comes_round(place.at));
+            let follower = &mut listener.places[index].follower;
+            let falls = missed && follower.is_at_head() && !(waits && watched.comes_round(follower.at));
             if falls {
-                place.standing = Standing::Behind;
+                follower.fall_behind();
             }
-            let wants = place.standing == Standing::Behind && (is_placed || !place.known);
+            let wants = follower.is_behind() && (is_placed || !follower.known);
             cx.kernel.counters.notify_behind.add(u64::from(falls && is_heavy));
             if wants && !is_heavy {
                 self.ask_home_of(cx, id, index);
@@ -391,8 +390,8 @@ impl Channels {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
                 }
                 if lost {
-                    let asked = |place: &&mut Place| matches!(place.standing, Standing::Asked(_));
-                    listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
+                    let asked = |place: &&mut Place| place.follower.is_asking();
+                    listener.places.iter_mut().filter(asked).for_each(|place| place.follower.fall_behind());
                     self.ask_all(cx, id);
                 }
                 // A connection with pending output needs no heartbeat.

@@ -16,7 +16,6 @@ use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
 use crate::streams::Streams;
 use crate::web::dialect::Outcome;
 use crate::web::dialect::asked::Publication;
-use crate::web::dialect::places::Standing;
 use crate::web::feed_names::channel_of;
 
 impl Channels {
@@ -32,7 +31,7 @@ impl Channels {
         let now_ms = cx.kernel.now.mono_ms;
         // The request was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::asked(number);
+        listener.places[0].follower.ask(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
         let free = admission.trusted || cx.kernel.settings.web.channels.publications_s == 0;
         let makes = free || self.listeners.addresses.may_make(now_ms, network, cx.kernel.settings.each_channel_ms());

@@ -4,7 +4,7 @@
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
 use crate::counters::Counter;
-use crate::extension::pubsub::service::channel::Page;
+use crate::follow::Page;
 use crate::streams::Streams;
 use crate::web::access::Act;
 use crate::web::dialect::Way;

@@ -8,7 +8,6 @@ use crate::id::{ConnId, ShardId};
 use crate::letters::{ChannelLetter, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
-use crate::web::dialect::places::Standing;
 use crate::web::dialect::{Dialect as _, Telling, Way};
 
 /// A batch of the requests that wait for a channel.
@@ -60,7 +59,7 @@ impl Channels {
     fn go_on_telling(&mut self, cx: &mut Streams) {
         if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
             self.fetch(cx, &batch);
-            let heard = self.listeners.watched(&node).map_or(0, |watched| watched.heard);
+            let heard = self.listeners.watched(&node).map_or(0, |watched| watched.heard());
             let mut round = Round { node, heard, last: None };
             for id in &batch {
                 self.tell_listener(cx, *id, &mut round);
@@ -102,14 +101,16 @@ impl Channels {
             return self.tell_talker(cx, id, &round.node);
         }
         let Some(index) = listener.place_of(&round.node) else { return };
-        let (polls, alike, at) = (listener.way() == Some(Way::Poll), listener.alike(), listener.places[index].at);
+        let (polls, alike, follower) =
+            (listener.way() == Some(Way::Poll), listener.alike(), listener.places[index].follower);
         let waits = (polls || listener.is_gathering()) && listener.is_asking();
-        if listener.places[index].standing != Standing::Live || at >= round.heard || waits {
+        let at = follower.at;
+        if !follower.is_at_head() || at >= round.heard || waits {
             return;
         }
         let same = |told: &&Told| !is_heavy && alike == Some(told.to) && at == told.at;
         if let Some(told) = round.last.as_ref().filter(same) {
-            listener.places[index].at = told.upto;
+            listener.places[index].follower.at = told.upto;
             cx.kernel.counters.notify_told.add(told.items);
             return self.send_told(cx, id, &told.bytes);
         }
@@ -131,7 +132,7 @@ impl Channels {
             }
             // The position does not change while nothing is wanted.
             if own.has_answer() {
-                listener.places[index].at = upto;
+                listener.places[index].follower.at = upto;
                 self.answer_poll(cx, id);
             }
             return;
@@ -146,7 +147,7 @@ impl Channels {
         }
         own.finish(&mut telling, listener.position(index, upto));
         cx.kernel.counters.notify_told.add(items);
-        listener.places[index].at = upto;
+        listener.places[index].follower.at = upto;
         self.send_told(cx, id, &telling.out);
         if let Some(to) = alike {
             round.last = Some(Told { to, at, upto, items, bytes: telling.out });

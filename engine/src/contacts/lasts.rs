@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
-use crate::contacts::events::BETWEEN;
 use crate::extension::Capable;
 use crate::extension::pubsub::event::{last, shown};
 use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
+use crate::follow::BETWEEN;
 use crate::id::{SessionId, ShardId};
 use crate::kernel::pending::{LastRead, Pending, UserRead};
 use crate::letters::{Letter, UserLetter};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
-use crate::contacts::events::BETWEEN;
 use crate::extension::roster::Roster;
-use crate::id::{SessionId, ShardId};
+use crate::follow::{BETWEEN, Receivers};
+use crate::id::SessionId;
 use crate::letters::{Letter, UserLetter};
 use crate::limits::LAST_ITEMS_CONTACTS;
 use crate::session::table::{Nodes, Walk};
@@ -53,22 +53,14 @@ impl Contacts {
             page.insert(0, own.into());
         }
         let full = actors.full_jid(session);
-        let mut lists = vec![String::new(); usize::from(cx.kernel.settings.shards())];
-        for contact in &page {
-            let list = &mut lists[cx.kernel.home(contact).index()];
-            if !list.is_empty() {
-                list.push(BETWEEN);
-            }
-            list.push_str(contact);
-        }
+        let mut asked = Receivers::default();
+        page.iter().for_each(|contact| asked.add(cx.kernel.home(contact), contact));
         cx.tell(session, Down::Charge(work(page.len(), 0)));
-        let (names, mut asked) = (list(&walk.nodes), 0);
-        for (home, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            let letters = cx.kernel.letters_to(ShardId(home as u16));
+        let names = list(&walk.nodes);
+        let homes = cx.kernel.spread(asked.by_shard(), |letters, list| {
             let (to, of, nodes) = (letters.name(&full), letters.name(list), letters.name(&names));
-            letters.push(Letter::User(UserLetter::AskLast { session, to, of, nodes, page: true }));
-            asked += 1;
-        }
+            Letter::User(UserLetter::AskLast { session, to, of, nodes, page: true })
+        });
         if let Some(next) = next
             && let Some(session) = actors.sessions.get_mut(session)
         {
@@ -77,6 +69,6 @@ impl Contacts {
         } else if let Some(session) = actors.sessions.get_mut(session) {
             session.trim();
         }
-        asked
+        homes
     }
 }

@@ -6,7 +6,7 @@ use crate::extension::subscription::Kind as SubKind;
 use crate::id::ShardId;
 use crate::kernel::Kernel;
 use crate::letters::{
-    Answer, ConnRef, Delivery, Kind, Letter, LoginLetter, MessageClass, Origin, PresenceNews, UserLetter,
+    Answer, ConnRef, Delivery, Kind, Letter, Letters, LoginLetter, MessageClass, Origin, PresenceNews, UserLetter,
 };
 use crate::router::users::RosterStep;
 use crate::wire::error::StanzaCondition;
@@ -42,6 +42,24 @@ impl Kernel {
         };
         let home = self.home(bare_of(to));
         self.post(home, kind, None, from, to, |out| write_error(out, name, id, Some(from), Some(to), refusal));
+    }
+
+    /// Sends each of these shards one letter, which `write` writes for what the shard is named
+    /// with. A payload thus crosses to each shard once, however many receivers it has there.
+    /// Returns the number of shards.
+    pub(crate) fn spread<T>(
+        &mut self,
+        to: impl Iterator<Item = (ShardId, T)>,
+        mut write: impl FnMut(&mut Letters, T) -> Letter,
+    ) -> usize {
+        let mut shards = 0;
+        for (shard, named) in to {
+            let letters = self.letters_to(shard);
+            let letter = write(letters, named);
+            letters.push(letter);
+            shards += 1;
+        }
+        shards
     }
 
     /// Confirms to the sender's home that the stanza is safe. The confirmation takes effect when

@@ -73,7 +73,7 @@ impl Logs {
                 session.follows = true;
             }
             let rested = log.leave(id);
-            let seen = rested.map_or(cursor, |rested| rested.seen.max(cursor));
+            let seen = rested.map_or(cursor, |rested| rested.entries.at.max(cursor));
             let apart = rested.map_or(last, |rested| rested.apart);
             let all_had = received.is_some() && seen >= last;
             if !all_had || rested.is_some_and(|rested| log.waits_apart(&rested)) {
@@ -100,7 +100,7 @@ impl Logs {
         let log = self.log(cx, actors, user);
         match log.follower(id).map(|follower| *follower) {
             Some(follower) => {
-                if follower.seen <= log.cursor() && !log.waits_apart(&follower) && !follower.reading {
+                if follower.entries.at <= log.cursor() && !log.waits_apart(&follower) && !follower.entries.is_asking() {
                     log.leave(id);
                 }
             }
@@ -144,7 +144,7 @@ impl Logs {
             let held = lost.iter().map(|unsent| unsent.id).filter(|&id| mark::holds_cursor(id)).map(mark::number);
             let held = held.chain(under_way).min();
             if followed || place.is_some() {
-                let seen = place.map_or(last, |place| place.seen);
+                let seen = place.map_or(last, |place| place.entries.at);
                 log.received(held.map_or(seen, |held| held - 1).max(others.unwrap_or(0)));
                 log.touch();
             }

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::actors::Actors;
 use crate::id::SessionId;
 use crate::settings::BareDelivery;
-use crate::store::log::{Follower, Log};
+use crate::store::log::{Log, Reader};
 use crate::store::waiting::Transient;
 use crate::streams::Streams;
 
@@ -131,7 +131,7 @@ impl Logs {
 
     /// Whether any follower is behind the head.
     pub(crate) fn has_followers_behind(&self, actors: &Actors, user: u32) -> bool {
-        let follows = |f: &Follower| actors.sessions.get(f.session).is_some_and(|session| session.follows);
+        let follows = |f: &Reader| actors.sessions.get(f.session).is_some_and(|session| session.follows);
         self.log_if_known(actors, user).is_some_and(|log| log.behind.iter().any(follows))
     }
 
@@ -140,7 +140,7 @@ impl Logs {
     pub(crate) fn position(&self, cx: &Streams, actors: &Actors, user: u32, session: SessionId) -> u64 {
         let behind = self.log_if_known(actors, user).and_then(|log| log.behind.iter().find(|f| f.session == session));
         let head = || actors.sessions.get(session).is_some_and(|s| s.follows).then_some(cx.kernel.last_number);
-        behind.map(|follower| follower.seen).or_else(head).unwrap_or(0)
+        behind.map(|follower| follower.entries.at).or_else(head).unwrap_or(0)
     }
 
     /// Whether a session of a user with several sessions holds messages that the cursor waits for,

@@ -9,7 +9,7 @@ use crate::logs::Logs;
 use crate::logs::hand::Stamp;
 use crate::session::sm::Rows;
 use crate::store::archive::Entry;
-use crate::store::log::{Follower, Gathering};
+use crate::store::log::{Gathering, Reader};
 use crate::store::waiting::{Apart, Holder, Transient};
 use crate::store::{Found, Query, Row, Table, archive, waiting};
 use crate::streams::Streams;
@@ -51,7 +51,7 @@ impl Logs {
         if log.behind.is_empty() {
             return;
         }
-        let idle: Vec<Follower> = log.behind.iter().filter(|follower| !follower.reading).copied().collect();
+        let idle: Vec<Reader> = log.behind.iter().filter(|follower| follower.entries.is_behind()).copied().collect();
         for follower in idle {
             let id = follower.session;
             let follows = actors.sessions.get(id).is_some_and(|session| session.follows);
@@ -60,11 +60,11 @@ impl Logs {
                 continue;
             }
             if let Some(follower) = self.log(cx, actors, user).follower(id) {
-                follower.reading = true;
+                follower.entries.ask(0);
             }
             let bare = actors.bare_of_user(user);
             // A session that takes no messages for the bare JID counts as having seen all of them.
-            let seen = if follows { follower.seen } else { u64::MAX };
+            let seen = if follows { follower.entries.at } else { u64::MAX };
             let entries = Query::Range {
                 table: Table::Archive,
                 actor: bare.as_bytes().into(),
@@ -104,9 +104,9 @@ impl Logs {
             log.transients_found(*more || !rows.is_empty());
         }
         let Some(follower) = log.follower(id) else { return };
-        follower.reading = false;
+        follower.entries.fall_behind();
         let (items, end) = page(&found);
-        let before = (follower.seen, follower.apart);
+        let before = (follower.entries.at, follower.apart);
         if !items.is_empty() {
             // The entries were written before they were handed to the session.
             cx.rows_due(id, Rows::Counts);
@@ -124,14 +124,14 @@ impl Logs {
         let newest = log.newest();
         let Some(follower) = log.follower(id) else { return };
         if follows && all {
-            follower.seen = follower.seen.max(last);
+            follower.entries.has(last);
         }
         // Otherwise one may have been set apart during the read, before an entry that was found.
         if found.len() > 2 {
             follower.apart = follower.apart.max(last);
         }
         let (place, cursor) = (*follower, log.cursor());
-        if end.is_some() || (follows && (!all || newest > place.seen)) || log.waits_apart(&place) {
+        if end.is_some() || (follows && (!all || newest > place.entries.at)) || log.waits_apart(&place) {
             return self.bring_up(cx, actors, user);
         }
         if follows {
@@ -139,7 +139,7 @@ impl Logs {
             log.drained();
             actors.users.get_mut(user).live = true;
             self.touch_log(user);
-        } else if place.seen <= cursor {
+        } else if place.entries.at <= cursor {
             log.leave(id);
         }
     }
@@ -169,7 +169,7 @@ impl Logs {
         if let Some(follower) = log.follower(id) {
             match apart {
                 Some(_) => follower.apart = follower.apart.max(*number),
-                None if follows => follower.seen = follower.seen.max(*number),
+                None if follows => follower.entries.has(*number),
                 None => {}
             }
         }
@@ -213,7 +213,7 @@ impl Logs {
         let user = actors.users.find(account);
         let log = user.and_then(|user| actors.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
         if let Some(follower) = log.and_then(|log| log.follower(id)) {
-            follower.reading = false;
+            follower.entries.fall_behind();
         }
         self.fail_unread(cx, id);
     }

@@ -357,7 +357,7 @@ impl Shard {
         if self.logs.know_log(&mut self.cx, &mut self.actors, user) {
             let log = self.logs.log(&mut self.cx, &mut self.actors, user);
             // A session that began to follow after its rows were written did so at the cursor.
-            let place = log.leave(id).map_or(0, |place| place.seen);
+            let place = log.leave(id).map_or(0, |place| place.entries.at);
             let seen = if tail.unreceived.is_some() { seen } else { seen.max(place) };
             if follows {
                 log.received(seen);

@@ -8,19 +8,18 @@
 //! may pass what it has acknowledged: with several followers, the first acknowledgement counts.
 
 use super::waiting::Cursor;
+use crate::follow::Follower;
 use crate::id::SessionId;
 
 /// A session that is not at the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Follower {
+pub struct Reader {
     /// The session.
     pub session: SessionId,
-    /// Entries for all followers up to this number have been sent to it.
-    pub seen: u64,
+    /// Its position among the entries for all followers.
+    pub entries: Follower,
     /// Messages for it alone up to this number have been sent to it.
     pub apart: u64,
-    /// Whether a read is in progress.
-    pub reading: bool,
 }
 
 /// A user's log.
@@ -40,7 +39,7 @@ pub struct Log {
     /// Entries up to this number no longer count as waiting.
     counted: u64,
     /// The followers that are not at the head; at most one per session of the user.
-    pub behind: Vec<Follower>,
+    pub behind: Vec<Reader>,
     /// Messages outside the log that several sessions hold: their marks, and the number of holders.
     /// Bounded by what sessions may hold unacknowledged or unsent.
     unlogged: Vec<(u64, u16)>,
@@ -203,7 +202,7 @@ impl Log {
     }
 
     /// Returns a session that is not at the head.
-    pub fn follower(&mut self, session: SessionId) -> Option<&mut Follower> {
+    pub fn follower(&mut self, session: SessionId) -> Option<&mut Reader> {
         self.behind.iter_mut().find(|follower| follower.session == session)
     }
 
@@ -215,19 +214,19 @@ impl Log {
     /// Makes a session read from behind, after what has been sent to it.
     pub fn fall_behind(&mut self, session: SessionId, seen: u64, apart: u64) {
         if !self.is_behind(session) {
-            self.behind.push(Follower { session, seen, apart, reading: false });
+            self.behind.push(Reader { session, entries: Follower::behind(seen), apart });
         }
     }
 
     /// Removes a session that has reached the head or no longer follows. Returns its position.
-    pub fn leave(&mut self, session: SessionId) -> Option<Follower> {
+    pub fn leave(&mut self, session: SessionId) -> Option<Reader> {
         let index = self.behind.iter().position(|follower| follower.session == session)?;
         Some(self.behind.swap_remove(index))
     }
 
     /// Whether messages for a follower alone still wait for it.
-    pub fn waits_apart(&self, follower: &Follower) -> bool {
-        follower.apart < self.newest_apart
+    pub fn waits_apart(&self, reader: &Reader) -> bool {
+        reader.apart < self.newest_apart
     }
 
     /// Records that this number of sessions hold a message outside the log.
@@ -270,7 +269,7 @@ impl Log {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
-        let last = self.behind.iter().filter(|f| follows(f.session)).map(|f| f.seen).min();
+        let last = self.behind.iter().filter(|f| follows(f.session)).map(|f| f.entries.at).min();
         let until = last.unwrap_or(u64::MAX).min(self.cursor.number);
         let goes = (self.transients != Transients::None).then_some(until);
         // Some before the cursor are left for a follower that is behind.

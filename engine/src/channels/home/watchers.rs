@@ -211,13 +211,14 @@ impl Channels {
     ) -> u32 {
         let Some(watched) = self.watchers.all.get_mut(node) else { return 0 };
         watched.told = watched.told.max(number);
-        let by = watched.by.clone();
-        for watcher in &by {
-            let letters = cx.kernel.letters_to(watcher.shard);
+        let mut waiting: u32 = 0;
+        let to = watched.by.iter().map(|watcher| (watcher.shard, watcher.waiting));
+        cx.kernel.spread(to, |letters, there| {
+            waiting = waiting.saturating_add(there);
             let (node, key, item) = (letters.name(node), letters.name(key), letters.write(told));
-            letters.push(Letter::Channel(ChannelLetter::News { node, number, key, item }));
-        }
-        by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting))
+            Letter::Channel(ChannelLetter::News { node, number, key, item })
+        });
+        waiting
     }
 
     /// Charges the address that published by HTTP for all deliveries.

@@ -12,7 +12,6 @@ use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
 use crate::streams::Streams;
 use crate::web::dialect::Dialect as _;
-use crate::web::dialect::places::Standing;
 
 impl Channels {
     /// Counts a waiting request as a subscriber of those of its channels that report their
@@ -28,7 +27,7 @@ impl Channels {
     pub(crate) fn ask_occupancy(&mut self, cx: &mut Streams, id: ConnId) {
         let (number, shard) = (self.listeners.number(), cx.kernel.id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::asked(number);
+        listener.places[0].follower.ask(number);
         let node = listener.places[0].node.clone();
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);

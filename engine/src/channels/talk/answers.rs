@@ -3,7 +3,8 @@
 
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
-use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::extension::pubsub::service::channel::Published;
+use crate::follow::{Follower, Page};
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
 use crate::streams::Streams;
@@ -11,7 +12,6 @@ use crate::streams::ended::Ended;
 use crate::web::dialect::centrifugo::reply::{self, Began, Error, Unsubscribed};
 use crate::web::dialect::centrifugo::talker::{Stage, Step, Waiting, What};
 use crate::web::dialect::centrifugo::{crowd, publication};
-use crate::web::dialect::places::{Place, Standing};
 use crate::web::dialect::{Dialect as _, Subscriber, Telling};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
@@ -60,7 +60,7 @@ impl Channels {
         if let Some(waiting) = talker.take_waiting(number) {
             return self.talk_done(cx, id, waiting, refused, body);
         }
-        let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
+        let asked = listener.places.iter().position(|place| place.follower.has_asked(number));
         let Some(index) = asked else { return };
         match (refused, Page::decode(body)) {
             (None, Some(page)) => {
@@ -126,15 +126,15 @@ impl Channels {
         let is_heavy = cx.is_heavy(id);
         let now_s = cx.kernel.now.wall_us / 1_000_000;
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
-        watched.heard = watched.heard.max(page.last);
-        let (was_known, at) = (listener.places[index].known, listener.places[index].at);
+        watched.reach(page.last);
+        let Follower { known: was_known, at, .. } = listener.places[index].follower;
         let Some(sub) = listener.talker().map(|talker| &talker.subs[index]) else { return };
         let (step, left_s) = (sub.step, sub.grant.as_ref().map(|grant| grant.expires_s().saturating_sub(now_s)));
         let channel = listener.called(index).to_owned();
         let gap = was_known && misses(page, at);
-        let place = &mut listener.places[index];
+        let follower = &mut listener.places[index].follower;
         let Step::Asked { id: number, recovers } = step else {
-            place.standing = Standing::Behind;
+            follower.fall_behind();
             if gap {
                 cx.kernel.counters.notify_gaps.one();
                 return self.talk_unsubscribes(cx, id, index, Unsubscribed::Insufficient);
@@ -143,7 +143,7 @@ impl Channels {
             if is_heavy {
                 return;
             }
-            (place.at, place.standing) = (page.upto, standing(page));
+            follower.read(page.upto, page.more);
             let (mut telling, Some(own)) = (Telling::default(), listener.own()) else { return };
             page.items
                 .iter()
@@ -154,11 +154,11 @@ impl Channels {
         let recovered = was_known && !gap;
         // After a gap, the subscription continues from the end of the channel: the remaining items
         // would appear to be complete.
-        *place = match recovered {
-            true => Place { at: page.upto, standing: standing(page), ..place.clone() },
-            false => Place { at: page.last, known: true, standing: Standing::Live, ..place.clone() },
-        };
-        let (offset, node) = (place.at, place.node.clone());
+        match recovered {
+            true => follower.read(page.upto, page.more),
+            false => *follower = Follower::at_head(page.last),
+        }
+        let (offset, node) = (follower.at, listener.places[index].node.clone());
         let came = if recovered { publications(page) } else { Vec::new() };
         let epoch = self.epoch_of(cx, &node);
         let began = Began { epoch: &epoch, offset, recovers, recovered, publications: &came, left_s }.write();
@@ -197,8 +197,8 @@ impl Channels {
         let mut late = Vec::new();
         for (place, sub) in places.iter_mut().zip(&talker.subs) {
             let is_late = now_s.saturating_sub(sub.since_s) >= NOTIFY_ANSWER_S;
-            if is_late && matches!(place.standing, Standing::Asked(_)) {
-                place.standing = Standing::Behind;
+            if is_late && place.follower.is_asking() {
+                place.follower.fall_behind();
                 talker.questions = talker.questions.saturating_sub(1);
             }
         }
@@ -230,9 +230,4 @@ impl Channels {
         self.talk_all_lag(id);
         self.talk_catches_up(cx, id);
     }
-}
-
-/// How the next items after a page are obtained.
-fn standing(page: &Page<'_>) -> Standing {
-    if page.more { Standing::Behind } else { Standing::Live }
 }

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::dialect::centrifugo::reply::{self, Error, Unsubscribed};
 use crate::web::dialect::centrifugo::talker::Step;
-use crate::web::dialect::places::{Place, Standing};
+use crate::web::dialect::places::Place;
 use crate::web::dialect::{Dialect as _, Telling};
 use crate::web::frame::{self, FrameFault};
 
@@ -67,9 +67,9 @@ impl Channels {
         let missed = index < places && self.has_missed(id, index);
         let Some(listener) = self.listeners.get_mut(id).filter(|_| missed) else { return };
         let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
-        let place = &mut listener.places[index];
-        if begun && place.standing == Standing::Live {
-            place.standing = Standing::Behind;
+        let follower = &mut listener.places[index].follower;
+        if begun && follower.is_at_head() {
+            follower.fall_behind();
         }
     }
 
@@ -84,12 +84,13 @@ impl Channels {
     pub(crate) fn talk_catches_up(&mut self, cx: &mut Streams, id: ConnId) {
         let (is_heavy, now_s) = (cx.is_heavy(id), cx.kernel.now.mono_s());
         let Some(listener) = self.listeners.get(id) else { return };
-        let reads = |place: &&Place| place.known && matches!(place.standing, Standing::Asked(_));
+        let reads = |place: &&Place| place.follower.known && place.follower.is_asking();
         let mut reading = listener.places.iter().filter(reads).count();
         for index in 0..listener.places.len() {
             let Some(listener) = self.listeners.get_mut(id) else { return };
-            let (known, standing) = (listener.places[index].known, listener.places[index].standing);
-            let Some(talker) = listener.talker_mut().filter(|_| standing == Standing::Behind) else { continue };
+            let follower = listener.places[index].follower;
+            let known = follower.known;
+            let Some(talker) = listener.talker_mut().filter(|_| follower.is_behind()) else { continue };
             if talker.subs[index].step == Step::Gathered {
                 continue;
             }
@@ -109,11 +110,11 @@ impl Channels {
         let Some(listener) = self.listeners.get(id) else { return };
         let Some(index) = listener.place_of(node) else { return };
         let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
-        let place = &listener.places[index];
-        if place.standing != Standing::Live || !begun || !self.has_missed(id, index) {
+        let follower = listener.places[index].follower;
+        if !follower.is_at_head() || !begun || !self.has_missed(id, index) {
             return;
         }
-        let at = place.at;
+        let at = follower.at;
         let (mut telling, mut told, mut last) = (Telling::default(), 0, at);
         let Some(own) = listener.own() else { return };
         if let Some(held) =
@@ -131,7 +132,7 @@ impl Channels {
         }
         cx.kernel.counters.notify_told.add(told);
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.places[index].at = last;
+            listener.places[index].follower.at = last;
         }
         cx.send_bytes(id, &telling.out);
     }

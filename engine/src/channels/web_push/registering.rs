@@ -15,7 +15,6 @@ use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 use crate::web::access::Grant;
 use crate::web::dialect::asked::Wish;
-use crate::web::dialect::places::Standing;
 use crate::web::feed_names::channel_of;
 use crate::web::push::Subscription;
 use crate::web::response::Response;
@@ -111,7 +110,7 @@ impl Channels {
         let number = self.listeners.number();
         let listener = self.listeners.get_mut(id)?;
         listener.kind = Kind::Push(Some(Box::new(wanted)));
-        listener.places[0].standing = Standing::asked(number);
+        listener.places[0].follower.ask(number);
         let node = listener.places[0].node.clone();
         Some((ConnRef { shard: cx.kernel.id, conn: id }, number, node, network))
     }

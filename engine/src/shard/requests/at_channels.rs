@@ -2,8 +2,9 @@
 
 use crate::channels::home::is_private;
 use crate::extension;
-use crate::extension::pubsub::service::channel::{Gathered, JSON, Page, Picked, Publication, Wanted, payload};
+use crate::extension::pubsub::service::channel::{Gathered, JSON, Picked, Publication, Wanted, payload};
 use crate::extension::pubsub::service::info::Question;
+use crate::follow::Page;
 use crate::kernel::pending::{Asker, Front};
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};

@@ -5,49 +5,22 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crate::follow::Follower;
 use crate::web::feed_names::{channel_of, is_feed, is_same_prefix};
-
-/// How a request gets the next items of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// The home was asked, with this number.
-    Asked(Number),
-    /// The next item is delivered when it is published.
-    Live,
-    /// The connection cannot take more at present; the position records what it has received.
-    Behind,
-}
-
-/// The number of a question. It has no alignment, which keeps [`Place`] small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number([u8; 4]);
-
-impl Standing {
-    /// A home was asked, with this number.
-    pub fn asked(number: u32) -> Standing {
-        Standing::Asked(Number(number.to_ne_bytes()))
-    }
-}
 
 /// A request's position in a channel.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The node of the channel, or the name of a feed.
     pub node: Arc<str>,
-    /// The number of the last item that was received, or is not wanted; valid once `known`.
-    pub at: u64,
-    /// The position is known. Otherwise items are wanted from the end of the channel on.
-    pub known: bool,
-    /// How the next items are obtained.
-    pub standing: Standing,
-    /// Of a prefix: items after the position are missing, and the client has not been notified.
-    pub missed: bool,
+    /// The position.
+    pub follower: Follower,
 }
 
 impl Place {
     /// A position after an item, if it is `known`. The home is yet to be asked for the next items.
     pub fn at(node: Arc<str>, at: u64, known: bool) -> Place {
-        Place { node, at, known, standing: Standing::Behind, missed: false }
+        Place { node, follower: Follower { known, ..Follower::behind(at) } }
     }
 }
 
@@ -121,12 +94,12 @@ pub fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
 
 /// Whether the answer of a home is outstanding.
 pub fn is_asking(places: &[Place]) -> bool {
-    places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
+    places.iter().any(|place| place.follower.is_asking())
 }
 
 /// Whether the position is known in every channel.
 pub fn are_known(places: &[Place]) -> bool {
-    places.iter().all(|place| place.known)
+    places.iter().all(|place| place.follower.known)
 }
 
 /// The positions of a request, with that in one channel replaced.
@@ -153,8 +126,9 @@ impl<'a> Position<'a> {
 
     /// All positions with their numbers.
     pub fn numbers(self) -> impl ExactSizeIterator<Item = (&'a Place, u64)> {
-        let number =
-            move |(at, place): (usize, &'a Place)| (place, if at == self.index { self.number } else { place.at });
+        let number = move |(at, place): (usize, &'a Place)| {
+            (place, if at == self.index { self.number } else { place.follower.at })
+        };
         self.places.iter().enumerate().map(number)
     }
 }

@@ -73,7 +73,7 @@ impl Dialect for Subscriber {
             return;
         }
         let place = position.place();
-        let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.at) };
+        let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.follower.at) };
         let data = format!("{{\"channel\":\"{}\"{after}}}", channel_of(&place.node));
         write_event(&mut telling.out, "gap", position, data.as_bytes());
     }
