@@ -420,6 +420,16 @@ pub const NODE_SUBSCRIBERS_MAX: u32 = 1_000_000;
 /// Owners of a service's node.
 pub const NODE_OWNERS_MAX: usize = 16;
 
+/// Items of a node of a service that a subscriber gets that was away: the latest ones.
+pub const NODE_MISSED_ITEMS_MAX: u32 = 64;
+
+/// The same in bytes; the item that reaches this number is the last one.
+pub const NODE_MISSED_BYTES_MAX: u32 = 128 << 10;
+
+/// Users of a shard whose nodes are asked at once for items that they have missed; others wait
+/// their turn.
+pub const NODE_CATCH_UPS: usize = 16;
+
 /// Subscribers of a node that are read, and notified, at once. It is also the number that one
 /// answer to an owner lists.
 pub const NODE_TOLD_AT_ONCE: u32 = 1_024;

@@ -518,12 +518,13 @@ impl Client {
             }
             return;
         }
-        if let Some(event) = node.child("event").filter(|_| node.child("delay").is_none()) {
+        // The service sends each item once, also to users that were away. Accounts repeat the last
+        // one.
+        let from = bare(node.attribute("from").unwrap_or_default());
+        let counts = from == PUBSUB || node.child("delay").is_none();
+        if let Some(event) = node.child("event").filter(|_| counts) {
             for item in event.children.iter().flat_map(|items| &items.children) {
-                let of = (
-                    bare(node.attribute("from").unwrap_or_default()),
-                    item.attribute("id").unwrap_or_default().to_owned(),
-                );
+                let of = (from.clone(), item.attribute("id").unwrap_or_default().to_owned());
                 *self.events.entry(of).or_default() += 1;
             }
             return;

@@ -3,7 +3,8 @@
 //!
 //! A publication is one letter to each home, with all contacts there. That home knows which clients
 //! are interested. Notifications are not stored: a session that cannot take one does not get it,
-//! and is sent the last item when it becomes available again.
+//! and is sent the last item when it becomes available again. Subscribers of a service's node that
+//! were away get what they have missed ([`catch_up`](super::catch_up)).
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -12,7 +13,8 @@ use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::{Access, Viewer};
 use crate::extension::pubsub::notice::Notice;
 use crate::extension::roster::Roster;
-use crate::id::SessionId;
+use crate::follow::Receivers;
+use crate::id::{SessionId, ShardId};
 use crate::letters::{Letter, UserLetter};
 use crate::limits::{NODE_NOTIFIED_BYTES_MAX, NODE_NOTIFY_WORK_MAX};
 use crate::router::users::Waiting;
@@ -21,30 +23,6 @@ use crate::streams::Streams;
 use crate::streams::work::work;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address_to;
-
-/// Separates the JIDs of a list in a letter; no JID can contain it.
-pub(crate) const BETWEEN: char = '\0';
-
-/// Receivers of an event, as a list of JIDs per home.
-struct Lists {
-    homes: Vec<String>,
-    count: usize,
-}
-
-impl Lists {
-    fn of(cx: &Streams) -> Lists {
-        Lists { homes: vec![String::new(); usize::from(cx.kernel.settings.shards())], count: 0 }
-    }
-
-    fn add(&mut self, cx: &Streams, jid: &str) {
-        let list = &mut self.homes[cx.kernel.home(bare_of(jid)).index()];
-        if !list.is_empty() {
-            list.push(BETWEEN);
-        }
-        list.push_str(jid);
-        self.count += 1;
-    }
-}
 
 impl Contacts {
     /// Notifies the entities that may see a user's node, and are interested, of an event at it. The
@@ -68,47 +46,50 @@ impl Contacts {
             receivers(cx, actors, user, &owner, roster, event)
         };
         let Some((explicit, implicit)) = self.with_roster(cx, actors, user, split) else { return };
-        let count = explicit.count + implicit.count;
+        let count = explicit.count() + implicit.count();
         let xml = event.brief.as_ref().unwrap_or(&event.message);
         if let Some(session) = session {
             let cost = work(count, count * xml.len().min(NODE_NOTIFIED_BYTES_MAX)).min(NODE_NOTIFY_WORK_MAX);
             actors.charge(cx, &owner, session, cost);
         }
-        for (lists, explicit) in [(explicit, true), (implicit, false)] {
-            for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-                let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
-                let (node, from, to) = (letters.name(&event.node), letters.name(&owner), letters.name(list));
-                let xml = letters.write(xml);
-                letters.push(Letter::User(UserLetter::Event { node, from, to, explicit, xml }));
-            }
-        }
+        let shards = (0..cx.kernel.settings.shards()).map(ShardId);
+        let both = shards.map(|shard| (shard, (explicit.at(shard), implicit.at(shard))));
+        let both = both.filter(|(_, (explicit, implicit))| !(explicit.is_empty() && implicit.is_empty()));
+        cx.kernel.spread(both, |letters, (subscribers, contacts)| {
+            let (node, from) = (letters.name(&event.node), letters.name(&owner));
+            let (subscribers, contacts) = (letters.name(subscribers), letters.name(contacts));
+            let xml = letters.write(xml);
+            Letter::User(UserLetter::Event { node, from, subscribers, contacts, number: 0, xml })
+        });
     }
 
     /// Notifies the given receivers of an event at a service's node, whatever the interests of
     /// their clients.
     pub(crate) fn notice(&mut self, cx: &mut Streams, notice: &Notice) {
-        let mut lists = Lists::of(cx);
-        notice.to.iter().for_each(|to| lists.add(cx, to));
-        for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
-            let (node, from, to) = (letters.name(""), letters.name(&notice.from), letters.name(list));
+        let mut to = Receivers::default();
+        notice.to.iter().for_each(|jid| to.add(cx.kernel.home(bare_of(jid)), jid));
+        cx.kernel.spread(to.by_shard(), |letters, to| {
+            let (node, from) = (letters.name(&notice.node), letters.name(&notice.from));
+            let (subscribers, contacts) = (letters.name(to), letters.name(""));
             let xml = letters.write(&notice.message);
-            letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
-        }
+            Letter::User(UserLetter::Event { node, from, subscribers, contacts, number: notice.number, xml })
+        });
     }
 
     /// Notifies one receiver, whatever the interests of its client.
     pub(super) fn event_to(&mut self, cx: &mut Streams, owner: &str, node: &str, to: &str, message: &[u8]) {
         let home = cx.kernel.home(bare_of(to));
         let letters = cx.kernel.letters_to(home);
-        let (node, from, to) = (letters.name(node), letters.name(owner), letters.name(to));
+        let (node, from) = (letters.name(node), letters.name(owner));
+        let (subscribers, contacts) = (letters.name(to), letters.name(""));
         let xml = letters.write(message);
-        letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
+        letters.push(Letter::User(UserLetter::Event { node, from, subscribers, contacts, number: 0, xml }));
     }
 
     /// Delivers an event to one receiver. An explicit receiver is a subscriber: one address, or all
     /// sessions of a user. Otherwise all interested sessions get it, except that of the resource,
-    /// if given, which gets it as a subscriber.
+    /// if given, which gets it as a subscriber. Returns false if it is an item that the receiver
+    /// gets later.
     pub(crate) fn event_for(
         &mut self,
         cx: &mut Streams,
@@ -117,19 +98,26 @@ impl Contacts {
         from: &str,
         to: &str,
         explicit: bool,
-        xml: &[u8],
-    ) {
-        let Some(user) = actors.users.find(to).filter(|&user| actors.users.get(user).first != NONE) else { return };
+        (number, xml): (u64, &[u8]),
+    ) -> bool {
+        let resource = resource_of(to);
+        let follows = number > 0 && resource.is_none();
+        let Some(user) = actors.users.find(to).filter(|&user| actors.users.get(user).first != NONE) else {
+            return !(follows && self.misses(cx, actors, to, node));
+        };
         if actors.has_parked(Some(user)) {
-            let waiting =
-                Waiting::Event { node: node.into(), from: from.into(), to: to.into(), explicit, xml: xml.into() };
-            actors.wait_for_account(cx, bare_of(to), waiting);
-            return;
+            let (node, from, to) = (node.into(), from.into(), to.into());
+            let waiting = Waiting::Event { node, from, to, explicit, number, xml: xml.into() };
+            let account = actors.bare_of_user(user);
+            actors.wait_for_account(cx, &account, waiting);
+            return true;
         }
         if actors.guards(cx, user, Way::In, from).is_some() {
-            return;
+            return true;
         }
-        let resource = resource_of(to);
+        if follows && !self.is_at_head(cx, actors, user, to, node) && self.misses(cx, actors, to, node) {
+            return false;
+        }
         let mut available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
         // Most users have one session, which needs no list.
         if let (false, None, Some((only, _)), None) = (explicit, resource, available.next(), available.next()) {
@@ -137,7 +125,7 @@ impl Contacts {
             if self.wants(actors, only, node) {
                 self.hand_event(cx, actors, only, from, xml);
             }
-            return;
+            return true;
         }
         let sessions = match explicit {
             true => {
@@ -150,6 +138,7 @@ impl Contacts {
         for session in sessions {
             self.hand_event(cx, actors, session, from, xml);
         }
+        true
     }
 
     /// Returns the available sessions of a user that are interested in a node. For hashes of other
@@ -173,7 +162,14 @@ impl Contacts {
     }
 
     /// Sends a session a notification, which is not stored.
-    fn hand_event(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, from: &str, xml: &[u8]) {
+    pub(super) fn hand_event(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        session: SessionId,
+        from: &str,
+        xml: &[u8],
+    ) {
         let mut stanza = std::mem::take(&mut cx.kernel.scratch);
         let own = actors.sessions.slot(session.slot);
         let to = [actors.users.local(own.user), "@", actors.users.domain(own.user), "/", &*own.resource];
@@ -185,8 +181,16 @@ impl Contacts {
 
 /// The receivers: subscribers, and contacts who may see the user's presence (XEP-0060 9.1.2), each
 /// once.
-fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Roster, event: &Event) -> (Lists, Lists) {
-    let (mut explicit, mut implicit) = (Lists::of(cx), Lists::of(cx));
+fn receivers(
+    cx: &Streams,
+    actors: &Actors,
+    user: u32,
+    owner: &str,
+    roster: &Roster,
+    event: &Event,
+) -> (Receivers, Receivers) {
+    let (mut explicit, mut implicit) = (Receivers::default(), Receivers::default());
+    let home = |jid: &str| cx.kernel.home(bare_of(jid));
     let audience = &event.audience;
     let noted = actors.has_notes(user);
     let may = |jid: &str, presence: bool| {
@@ -199,7 +203,7 @@ fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Ros
         if cx.kernel.settings.domains.find_in(bare_of(jid).split_once('@').map_or("", |(_, domain)| domain)).is_some()
             && may(jid, roster.state(bare_of(jid)).from())
         {
-            explicit.add(cx, jid);
+            explicit.add(home(jid), jid);
         }
     }
     for (contact, _) in roster.contacts().filter(|(_, state)| state.from()) {
@@ -209,8 +213,8 @@ fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Ros
         // The subscribed one of a contact's addresses gets the event already.
         match subscribers.iter().find(|jid| bare_of(jid) == contact) {
             Some(jid) if jid.len() == contact.len() => {}
-            Some(jid) => implicit.add(cx, jid),
-            None => implicit.add(cx, contact),
+            Some(jid) => implicit.add(home(jid), jid),
+            None => implicit.add(home(contact), contact),
         }
     }
     (explicit, implicit)

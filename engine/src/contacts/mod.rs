@@ -3,6 +3,7 @@
 
 mod announce;
 mod befriend;
+mod catch_up;
 pub(crate) mod events;
 mod interests;
 mod items;
@@ -17,6 +18,7 @@ mod walk;
 use hashbrown::HashSet;
 
 use crate::contacts::announce::Announcements;
+use crate::contacts::catch_up::CatchUps;
 use crate::contacts::interests::Interests;
 use crate::contacts::lasts::Lasts;
 use crate::extension::presence::PresenceTable;
@@ -50,6 +52,7 @@ pub(crate) struct Contacts {
     pub(crate) presence_table: PresenceTable,
     pub(crate) interests: Interests,
     lasts: Lasts,
+    catch_ups: CatchUps,
     announcements: Announcements,
     /// When rows of changed sessions were last written, milliseconds of the monotonic clock.
     stored_ms: u64,
@@ -69,6 +72,7 @@ impl Contacts {
             presence_table: PresenceTable::new([seed, 0]),
             interests: Interests::default(),
             lasts: Lasts::default(),
+            catch_ups: CatchUps::default(),
             stored_ms: 0,
             ended_restored: HashSet::default(),
             decided: Vec::new(),

@@ -150,6 +150,7 @@ impl Contacts {
         self.interests_announced(cx, actors, session, interests);
         if before.is_none() {
             self.look_for_announcement(cx, actors, session);
+            self.begin_catch_up(cx, actors, session);
         }
         logs.takers_changed(cx, actors, user);
         actors.stanza_done(cx, session, seq);

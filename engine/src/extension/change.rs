@@ -123,6 +123,17 @@ pub enum Change {
         /// The user's relation to the node; empty for none.
         row: Vec<u8>,
     },
+    /// Sends a user the items of a node that it has missed.
+    CaughtUp {
+        /// The node's actor.
+        node: Box<str>,
+        /// The service.
+        from: Box<str>,
+        /// The user (bare JID).
+        user: Box<str>,
+        /// A page of messages, without addresses.
+        page: Vec<u8>,
+    },
     /// Charges the requester for this many letters with this many bytes in all.
     Charge {
         /// Receivers.

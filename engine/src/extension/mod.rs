@@ -57,7 +57,7 @@ pub use note::{Note, Notes};
 pub use pending::Pending;
 pub use photo::Photo;
 
-use crate::id::Service;
+use crate::id::{Service, Wall};
 use crate::store::{Found, Query, private as rows};
 
 /// Every extension, in the order in which streams offer them.
@@ -332,6 +332,18 @@ pub fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<(usiz
 /// extension.
 pub fn forget(actor: &str, user: &str) -> (usize, Step) {
     (place_of_service(), pubsub::service::forget(actor, user))
+}
+
+/// These users, separated by NUL, were away when an item of a node of a service was sent to them:
+/// what follows, and the place of the extension.
+pub fn missed(actor: &str, number: u64, users: &str) -> (usize, Step) {
+    (place_of_service(), pubsub::service::catch_up::missed(actor, number, users))
+}
+
+/// A user is back that has missed items of a node of a service: what follows, and the place of the
+/// extension.
+pub fn catch_up(actor: &str, user: &str, now: Wall) -> (usize, Step) {
+    (place_of_service(), pubsub::service::catch_up::catch_up(actor, user, now))
 }
 
 /// An HTTP client publishes at a node of a service about which this is known: what follows, and the

@@ -20,6 +20,7 @@ struct Recent<T> {
 #[derive(Debug)]
 pub struct Head<T> {
     last: u64,
+    /// Bounded by what [`Head::append`] is told.
     recent: VecDeque<Recent<T>>,
     bytes: usize,
 }
@@ -71,7 +72,8 @@ impl<T> Head<T> {
         true
     }
 
-    /// Drops the earlier entry with this key. Followers that have not got it get only the later one.
+    /// Drops the earlier entry with this key. Followers that have not got it get only the later
+    /// one.
     fn replace(&mut self, key: &str) {
         let others = self.recent.len().saturating_sub(1);
         let before = self.recent.iter().take(others).position(|recent| !key.is_empty() && *recent.key == *key);

@@ -60,6 +60,8 @@ pub(crate) enum UserRead {
     Aparts(Box<str>),
     /// Nodes of a user, for a session that has become available.
     Last(LastRead),
+    /// Nodes of which a user (bare JID) that is back has missed items.
+    Missed(Box<str>),
     /// The last announcement shown to a user, for a session that has become available.
     Announcement {
         /// The user.

@@ -27,6 +27,33 @@ pub enum NodeLetter {
         /// The user's relation, or how the node is shown; empty for none.
         row: Span,
     },
+    /// Subscribers of a node were away when an item was sent to them.
+    Missed {
+        /// The node's actor.
+        node: Name,
+        /// The item's number.
+        number: u64,
+        /// Bare JIDs, separated by NUL.
+        users: Name,
+    },
+    /// A user that has missed items of a node is back. The answer is [`NodeLetter::CaughtUp`].
+    CatchUp {
+        /// The node's actor.
+        node: Name,
+        /// The user's bare JID.
+        user: Name,
+    },
+    /// The items that a user has missed. From here on, the node sends it events again.
+    CaughtUp {
+        /// The node's actor.
+        node: Name,
+        /// The service.
+        from: Name,
+        /// The user's bare JID.
+        user: Name,
+        /// A page (`follow::Page`) of messages, unaddressed.
+        page: Span,
+    },
     /// The account of a user was removed, and a node of a service may refer to it.
     Forget {
         /// The node's actor.

@@ -59,17 +59,20 @@ pub enum UserLetter {
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
     },
-    /// An event at a node of a user (XEP-0060 7.1.2).
+    /// An event at a node of a user or a service (XEP-0060 7.1.2).
     Event {
-        /// The node.
+        /// The node; of a service, its actor.
         node: Name,
-        /// The user's bare JID.
+        /// The user's bare JID, or the service.
         from: Name,
-        /// Receivers of this home, separated by NUL.
-        to: Name,
-        /// Whether the receivers are subscribed; otherwise the interested ones of their sessions
-        /// get it.
-        explicit: bool,
+        /// Subscribers of this home, separated by NUL.
+        subscribers: Name,
+        /// Others of this home, separated by NUL: those of their sessions that are interested get
+        /// it.
+        contacts: Name,
+        /// The number of the item at a service's node, if subscribers that are away get it later;
+        /// otherwise 0.
+        number: u64,
         /// The message, unaddressed.
         xml: Span,
     },

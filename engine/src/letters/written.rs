@@ -140,8 +140,8 @@ impl Letters {
     fn has_of_user(&self, letter: &UserLetter) -> bool {
         match letter {
             UserLetter::Presence { news: _, from, to, xml } => self.has_names(&[*from, *to]) && self.has_text(&[*xml]),
-            UserLetter::Event { node, from, to, explicit: _, xml } => {
-                self.has_names(&[*node, *from, *to]) && self.has_text(&[*xml])
+            UserLetter::Event { node, from, subscribers, contacts, number: _, xml } => {
+                self.has_names(&[*node, *from, *subscribers, *contacts]) && self.has_text(&[*xml])
             }
             UserLetter::Charge { session: _, user, work: _ } => self.has_names(&[*user]),
             UserLetter::AskLast { session: _, to, of, nodes, page: _ } => self.has_names(&[*to, *of, *nodes]),
@@ -152,6 +152,11 @@ impl Letters {
     fn has_of_node(&self, letter: &NodeLetter) -> bool {
         match letter {
             NodeLetter::ServiceAnswered { id, from, outcome: _ } => self.has_names(&[*id, *from]),
+            NodeLetter::Missed { node, number: _, users } => self.has_names(&[*node, *users]),
+            NodeLetter::CatchUp { node, user } => self.has_names(&[*node, *user]),
+            NodeLetter::CaughtUp { node, from, user, page } => {
+                self.has_names(&[*node, *from, *user]) && self.has_text(&[*page])
+            }
             NodeLetter::Belongs { to, node, own: _, row } => self.has_names(&[*to, *node]) && self.has_text(&[*row]),
             NodeLetter::Forget { node, user } => self.has_names(&[*node, *user]),
         }

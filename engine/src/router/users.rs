@@ -84,6 +84,8 @@ pub enum Waiting {
         to: Box<str>,
         /// Whether the receiver is subscribed.
         explicit: bool,
+        /// The item's number, if a subscriber that is away gets it later; otherwise 0.
+        number: u64,
         /// The message, unaddressed.
         xml: Box<[u8]>,
     },

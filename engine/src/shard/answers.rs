@@ -56,6 +56,7 @@ impl Shard {
             }
             UserRead::Aparts(account) => self.logs.aparts_found(cx, actors, &account, found),
             UserRead::Last(read) => self.contacts.last_found(cx, actors, read, &found),
+            UserRead::Missed(account) => self.contacts.missed_found(cx, actors, &account, &found),
             UserRead::Announcement { user, session } => self.contacts.seen_found(cx, actors, user, session, &found),
         }
     }
@@ -70,6 +71,7 @@ impl Shard {
             UserRead::Page { account, session, .. } => self.logs.page_unreadable(cx, actors, &account, session),
             UserRead::Aparts(account) => self.logs.aparts_unreadable(actors, &account),
             UserRead::Last(read) => self.contacts.last_found(cx, actors, read, &found),
+            UserRead::Missed(account) => self.contacts.missed_found(cx, actors, &account, &[]),
             UserRead::Announcement { user, session } => self.contacts.seen_found(cx, actors, user, session, &found),
         }
     }

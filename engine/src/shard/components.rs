@@ -1,8 +1,8 @@
 //! Stanzas of components for the server itself, and events for both users and components.
 
 use crate::components::from_component::{ForServer, speaks_as_component, undeclared};
-use crate::contacts::events::BETWEEN;
 use crate::extension::Target;
+use crate::follow::BETWEEN;
 use crate::id::{ActorKind, ConnId, DomainId};
 use crate::shard::Shard;
 use crate::wire::error::StreamCondition;
@@ -36,18 +36,23 @@ impl Shard {
     /// Delivers an event at a user's node to receivers of this home, including those at components.
     /// These get it as subscribers (XEP-0060 7.1.2), because a component's other interests are
     /// unknown (XEP-0163 4).
-    pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
+    pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, (number, xml): (u64, &[u8])) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
-        for to in to.split(BETWEEN) {
+        let mut missed = String::new();
+        for to in to.split(BETWEEN).filter(|to| !to.is_empty()) {
             match cx.kernel.settings.domains.of(to) {
                 Some((domain, ActorKind::Component)) if explicit => {
                     self.components.event_for_component(cx, domain, from, to, xml);
                 }
                 Some((_, ActorKind::Component | ActorKind::Rooms)) => {}
                 None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
-                    self.contacts.event_for(cx, actors, node, from, to, explicit, xml);
+                    if !self.contacts.event_for(cx, actors, node, from, to, explicit, (number, xml)) {
+                        missed.extend((!missed.is_empty()).then_some(BETWEEN));
+                        missed.push_str(to);
+                    }
                 }
             }
         }
+        self.contacts.report_missed(cx, node, number, &missed);
     }
 }

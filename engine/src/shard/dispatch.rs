@@ -93,7 +93,10 @@ impl Shard {
                         self.do_step(asker, "", place, step);
                     }
                 }
-                Some(Up::Resumed { session, takes, again }) => self.actors.resumed(&mut self.cx, session, takes, again),
+                Some(Up::Resumed { session, takes, again }) => {
+                    self.actors.resumed(&mut self.cx, session, takes, again);
+                    self.contacts.begin_catch_up(&mut self.cx, &mut self.actors, session);
+                }
                 None => {}
             }
         }
@@ -241,8 +244,8 @@ impl Shard {
                 Waiting::Presence { news, from, to, xml } => {
                     self.contacts.presence_letter(&mut self.cx, &mut self.actors, news, &from, &to, &xml)
                 }
-                Waiting::Event { node, from, to, explicit, xml } => {
-                    self.contacts.event_for(&mut self.cx, &mut self.actors, &node, &from, &to, explicit, &xml);
+                Waiting::Event { node, from, to, explicit, number, xml } => {
+                    self.event(&node, &from, &to, explicit, (number, &xml));
                 }
             }
         }

@@ -72,9 +72,10 @@ impl Shard {
                     }
                 }
             }
-            UserLetter::Event { node, from, to, explicit, xml } => {
-                let (node, from, to) = (batch.str(*node), batch.str(*from), batch.str(*to));
-                self.event(node, from, to, *explicit, batch.bytes(*xml));
+            UserLetter::Event { node, from, subscribers, contacts, number, xml } => {
+                let (node, from, xml) = (batch.str(*node), batch.str(*from), batch.bytes(*xml));
+                self.event(node, from, batch.str(*subscribers), true, (*number, xml));
+                self.event(node, from, batch.str(*contacts), false, (0, xml));
             }
             UserLetter::AskLast { session, to, of, nodes, page } => {
                 let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
@@ -96,6 +97,14 @@ impl Shard {
             }
             NodeLetter::Belongs { to, node, own, row } => {
                 self.belongs_to(batch.str(*to), batch.str(*node), *own, batch.bytes(*row));
+            }
+            NodeLetter::Missed { node, number, users } => {
+                self.missed(batch.str(*node), *number, batch.str(*users));
+            }
+            NodeLetter::CatchUp { node, user } => self.catch_up(batch.str(*node), batch.str(*user)),
+            NodeLetter::CaughtUp { node, from, user, page } => {
+                let (node, from, user) = (batch.str(*node), batch.str(*from), batch.str(*user));
+                self.contacts.caught_up(&mut self.cx, &mut self.actors, node, from, user, batch.bytes(*page));
             }
             NodeLetter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
         }

@@ -86,6 +86,7 @@ impl Shard {
         self.cx.sweep_work();
         self.actors.sweep_paces(&mut self.cx);
         self.contacts.sweep_lasts(&mut self.cx, &mut self.actors);
+        self.contacts.sweep_catch_ups(&mut self.cx, &mut self.actors);
         self.contacts.sweep_interests(&mut self.cx, &mut self.actors);
         self.channels.sweep_listeners(&mut self.cx);
         self.sweep_web_pushes();

@@ -27,6 +27,7 @@
 //! ```text
 //! 6 | service/node                 a node that the user has created, subscribed to, or is about to
 //! 7 | service/node                 a node with which others have affiliated the user
+//! 11 | service/node                a node of which the user has missed items while away
 //! 8 | node                         at the service: a public node, with its title
 //! ```
 //!
@@ -52,6 +53,8 @@ const FORMAT_OWNED: u8 = 3;
 const FORMAT_KEYED: u8 = 4;
 /// Format of the place of an item whose publication has a key besides the id.
 const FORMAT_BY: u8 = 2;
+/// Format of the row of a subscriber that has missed items.
+const FORMAT_BEHIND: u8 = 2;
 /// Prefix of the ids of items that each replace the previous item with the same key.
 const KEY: &str = "key-";
 pub(super) const MEMBER: u8 = 4;
@@ -61,7 +64,8 @@ pub(super) const GIVEN: u8 = 7;
 pub(super) const SHOWN: u8 = 8;
 pub(super) const PUSH: u8 = 9;
 pub(super) const PUSHES: u8 = 10;
-const END: u8 = 11;
+pub(super) const MISSED: u8 = 11;
+const END: u8 = 12;
 
 /// What a row contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +183,8 @@ pub enum Named {
     Given,
     /// Public nodes of a service.
     Shown,
+    /// Nodes of which a user has missed items.
+    Missed,
 }
 
 impl Named {
@@ -189,16 +195,28 @@ impl Named {
             Named::Own => OWN,
             Named::Given => GIVEN,
             Named::Shown => SHOWN,
+            Named::Missed => MISSED,
         }
     }
 
     /// The query for the rows of an actor after a name; for all rows if the name is empty.
     pub fn after(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
-        let behind: &[u8] = if name.is_empty() { b"" } else { b"\0" };
-        let from: Box<[u8]> = [&[self.kind()], name.as_bytes(), behind].concat().into();
-        let actor = actor.as_bytes().into();
-        let until = Some(Box::from([self.kind() + 1]));
-        Query::Range { table: Table::Nodes, actor, from, until, reverse: false, rows_max, bytes_max }
+        let behind = if name.is_empty() { "" } else { "\0" };
+        self.from_name(actor, &[name, behind].concat(), rows_max, bytes_max)
+    }
+
+    /// The query for the rows of an actor from a name on.
+    pub fn from_name(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
+        let (from, until) = (key(self.kind(), name), Some(Box::from([self.kind() + 1])));
+        Query::Range {
+            table: Table::Nodes,
+            actor: actor.as_bytes().into(),
+            from,
+            until,
+            reverse: false,
+            rows_max,
+            bytes_max,
+        }
     }
 
     /// Writes a row, or removes it if it is empty.
@@ -207,6 +225,11 @@ impl Named {
             true => batch.delete(Table::Nodes, actor.as_bytes(), &key(self.kind(), name)),
             false => batch.put(Table::Nodes, actor.as_bytes(), &key(self.kind(), name), &[row]),
         }
+    }
+
+    /// Writes a row that says no more than its name.
+    pub fn note(self, batch: &mut Batch, actor: &str, name: &str) {
+        self.put(batch, actor, name, &[FORMAT]);
     }
 
     /// Removes all rows of an actor.
@@ -457,7 +480,9 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&ID) => Place::decode(value).is_some(),
         // A directory that contains a node whose items expire has the second format.
         Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED | FORMAT_KEYED))),
-        Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN | PUSH)) => value.first() == Some(&FORMAT),
+        Some(&(AFFILIATES | AFFILIATED | OWN | GIVEN | SHOWN | PUSH | MISSED)) => value.first() == Some(&FORMAT),
+        // A subscriber that has missed items has the second format.
+        Some(&MEMBER) => matches!(value.first(), Some(&(FORMAT | FORMAT_BEHIND))),
         Some(&PUSHES) => read_push_count(Some(value)).is_some(),
         _ => false,
     }

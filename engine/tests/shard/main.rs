@@ -38,6 +38,7 @@ mod limits;
 mod mercure;
 mod mercure_selectors;
 mod nchan;
+mod node_followers;
 mod nodes;
 mod notify;
 mod notify_access;

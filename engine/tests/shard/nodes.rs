@@ -268,7 +268,7 @@ fn crowd(settings: Settings, count: usize) -> (Host, ConnId, String) {
     let actor = format!("pubsub.localhost/{node}");
     for n in 0..count {
         let jid = format!("user{n:06}@localhost");
-        let member = Member { affiliation: None, state: State::Subscribed, address: jid.as_str().into() };
+        let member = Member { state: State::Subscribed, address: jid.as_str().into(), ..Member::default() };
         host.disk.put(Table::Nodes, &actor, &[&[MEMBER], jid.as_bytes()].concat(), &member.encode());
     }
     let row = host.disk.rows_of(Table::Nodes, &actor).find(|(sort, _)| sort[0] == 0).map(|(_, row)| row.to_vec());
@@ -296,7 +296,7 @@ fn a_hundred_thousand_subscribers_are_told_in_pieces_by_a_letter_to_each_shard()
         _ => None,
     }) {
         let events = batch.letters().iter().filter_map(|letter| match letter {
-            Letter::User(UserLetter::Event { to, .. }) => Some(batch.str(*to).split('\0').count()),
+            Letter::User(UserLetter::Event { subscribers, .. }) => Some(batch.str(*subscribers).split('\0').count()),
             _ => None,
         });
         let events: Vec<usize> = events.collect();

@@ -465,7 +465,7 @@ fn fill_nodes(batch: &mut Batch) {
     let mut keyed = directory(2);
     let node = keyed.configure("news", Config { access: Access::Open, ..open });
     node.owners.push(ROMEO.into());
-    ((node.items, node.bytes), node.subscribers, node.affiliated) = (kept(item.bytes()), 1, 1);
+    ((node.items, node.bytes), node.subscribers, node.affiliated) = (kept(item.bytes()), 2, 1);
     node.has_keys(2);
     keyed.put(batch, NEWS).expect("few");
     item.put_by(batch, NEWS, "news", 2, "mine");
@@ -473,8 +473,14 @@ fn fill_nodes(batch: &mut Batch) {
         affiliation: Some(Affiliation::Publisher),
         state: State::Subscribed,
         address: "juliet@localhost/balcony".into(),
+        ..Member::default()
     };
     juliet.put(batch, NEWS, JULIET);
+    // Away since the first item.
+    let mut romeo = Member { state: State::Subscribed, address: ROMEO.into(), ..Member::default() };
+    romeo.follower.miss(2);
+    romeo.put(batch, NEWS, ROMEO);
+    Named::Missed.note(batch, ROMEO, NEWS);
     let owner = Member { affiliation: Some(Affiliation::Owner), ..Member::default() };
     Named::Own.put(batch, ROMEO, NEWS, &owner.encode());
     Named::Given.put(batch, JULIET, NEWS, &Member { state: State::None, ..juliet }.encode());

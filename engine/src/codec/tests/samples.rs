@@ -62,6 +62,9 @@ named! { letter_name, LETTERS, Letter:
     Letter::User(UserLetter::Looked { .. }) => "User::Looked",
     Letter::Node(NodeLetter::ServiceAnswered { .. }) => "Node::ServiceAnswered",
     Letter::Node(NodeLetter::Belongs { .. }) => "Node::Belongs",
+    Letter::Node(NodeLetter::Missed { .. }) => "Node::Missed",
+    Letter::Node(NodeLetter::CatchUp { .. }) => "Node::CatchUp",
+    Letter::Node(NodeLetter::CaughtUp { .. }) => "Node::CaughtUp",
     Letter::Node(NodeLetter::Forget { .. }) => "Node::Forget",
     Letter::Room(RoomLetter::Cast { .. }) => "Room::Cast",
     Letter::Room(RoomLetter::CatchUp { .. }) => "Room::CatchUp",
@@ -589,7 +592,8 @@ impl Draw {
             batch.push(Letter::User(UserLetter::Presence { news, from, to, xml }));
         }
         let (node, from, to, xml) = (self.name(batch), self.name(batch), self.name(batch), self.span(batch));
-        batch.push(Letter::User(UserLetter::Event { node, from, to, explicit: self.flag(), xml }));
+        let number = self.n();
+        batch.push(Letter::User(UserLetter::Event { node, from, subscribers: to, contacts: node, number, xml }));
         batch.push(Letter::User(UserLetter::Charge { session, user: from, work: self.n() }));
         batch.push(Letter::User(UserLetter::AskLast { session, to, of: from, nodes: node, page: self.flag() }));
         batch.push(Letter::User(UserLetter::Looked { session, work: self.n() }));
@@ -602,6 +606,9 @@ impl Draw {
             batch.push(Letter::Node(NodeLetter::ServiceAnswered { id, from, outcome }));
         }
         batch.push(Letter::Node(NodeLetter::Belongs { to: id, node: from, own: self.flag(), row }));
+        batch.push(Letter::Node(NodeLetter::Missed { node: id, number: self.n(), users: from }));
+        batch.push(Letter::Node(NodeLetter::CatchUp { node: id, user: from }));
+        batch.push(Letter::Node(NodeLetter::CaughtUp { node: id, from, user: from, page: row }));
         batch.push(Letter::Node(NodeLetter::Forget { node: id, user: from }));
         let (room, to, xml) = (self.name(batch), self.name(batch), self.span(batch));
         batch.push(Letter::Room(RoomLetter::Cast { kind: Kind::Response, from, to, xml, number: self.n() }));

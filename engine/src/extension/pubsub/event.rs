@@ -20,13 +20,15 @@ pub struct Event {
     pub brief: Option<Vec<u8>>,
     /// Who may see it.
     pub audience: Audience,
+    /// The item's number, if subscribers that are away get it later; otherwise 0.
+    pub number: u64,
     /// Set if it is for this JID only.
     pub to: Option<Box<str>>,
 }
 
 impl Event {
     fn new(node: &str, audience: Audience, inside: &[u8]) -> Event {
-        Event { node: node.into(), message: message(inside, b""), brief: None, audience, to: None }
+        Event { node: node.into(), message: message(inside, b""), brief: None, audience, number: 0, to: None }
     }
 
     /// An item was published.
@@ -41,10 +43,15 @@ impl Event {
         Event { brief: large.then(|| message(&brief, b"")), ..whole }
     }
 
+    /// The same event, of an item with this number at a node with this configuration.
+    pub fn numbered(self, number: u64, config: &Config) -> Event {
+        Event { number: if config.catches_up() { number } else { 0 }, ..self }
+    }
+
     /// The last item, for a new subscriber.
     pub fn last(owner: &str, node: &Node, audience: Audience, item: &Item<'_>, to: &str) -> Event {
         let message = last(owner, &node.name, node.config.payloads, item);
-        Event { node: node.name.clone(), message, brief: None, audience, to: Some(to.into()) }
+        Event { node: node.name.clone(), message, brief: None, audience, number: 0, to: Some(to.into()) }
     }
 
     /// An item was removed.

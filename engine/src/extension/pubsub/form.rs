@@ -109,7 +109,7 @@ fn fits(config: &Config, service: bool) -> Result<(), Error> {
     match (service, config.access) {
         (true, Access::Presence | Access::Roster) => Err(error::ACCESS_MODEL),
         (true, _) if config.send_last == SendLast::OnSubAndPresence => Err(error::NOT_ACCEPTABLE),
-        (false, _) if config.publish != PublishModel::Publishers => Err(error::NOT_ACCEPTABLE),
+        (false, _) if config.publish != PublishModel::Publishers || config.available_only => Err(error::NOT_ACCEPTABLE),
         _ => Ok(()),
     }
 }
@@ -136,6 +136,7 @@ pub fn lenient(parent: &Element) -> (Config, Vec<String>) {
             Ok(false) | Err(_) => passed.push(format!("{} is not supported", beginning(var, NODE_TEXT_BYTES_MAX))),
         }
     }
+    config.available_only = false;
     if config.publish != PublishModel::Publishers {
         config.publish = PublishModel::Publishers;
         passed.push("others could publish at it: here only its owner can".to_owned());
@@ -205,6 +206,7 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
         }
         "persist_items" => config.persist = boolean(value)?,
         "deliver_notifications" => config.notifications = boolean(value)?,
+        "presence_based_delivery" => config.available_only = boolean(value)?,
         "deliver_payloads" => config.payloads = boolean(value)?,
         "notify_config" => config.notify_config = boolean(value)?,
         "notify_delete" => config.notify_delete = boolean(value)?,
@@ -319,6 +321,10 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str, service: bool) {
     ] {
         field(out, var, "boolean", label, &[], &[flag(on)]);
     }
+    if service {
+        let label = "Notify only subscribers that are available";
+        field(out, "presence_based_delivery", "boolean", label, &[], &[flag(config.available_only)]);
+    }
     text(out, "max_items", "Max. items to store, or max", &items_max(config));
     text(out, "item_expire", "Seconds after which items are removed, or max", &item_expire(config));
     let models = ["publishers", "subscribers", "open"];
@@ -383,6 +389,7 @@ mod tests {
             send_last: SendLast::Never,
             persist: false,
             notifications: false,
+            available_only: false,
             payloads: false,
             notify_config: true,
             notify_delete: false,

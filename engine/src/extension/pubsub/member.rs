@@ -3,10 +3,13 @@
 
 use super::error;
 use super::node::{Affiliates, Affiliation, Reader, put_text};
+use crate::follow::Follower;
 use crate::store::{Batch, nodes as rows};
 use crate::wire::jid::bare_of;
 
 const FORMAT: u8 = 1;
+/// The row of a subscriber that has missed items: its position follows.
+const FORMAT_BEHIND: u8 = 2;
 
 /// State of a user's subscription (XEP-0060 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -33,6 +36,9 @@ pub struct Member {
     pub state: State,
     /// The subscribed address, bare or full; empty if there is no subscription.
     pub address: Box<str>,
+    /// Its position among the node's items. Only the position of a subscriber that is behind is
+    /// stored, so subscribers at the head cost no writes.
+    pub follower: Follower,
 }
 
 impl Member {
@@ -40,9 +46,7 @@ impl Member {
     pub fn decode(row: Option<&[u8]>) -> Option<Member> {
         let Some(row) = row else { return Some(Member::default()) };
         let mut from = Reader(row);
-        if from.byte()? != FORMAT {
-            return None;
-        }
+        let format = from.byte().filter(|format| [FORMAT, FORMAT_BEHIND].contains(format))?;
         let affiliation = match from.byte()? {
             0 => None,
             1 => Some(Affiliation::Owner),
@@ -59,7 +63,9 @@ impl Member {
             4 => State::UnderWay,
             _ => return None,
         };
-        Some(Member { affiliation, state, address: from.text()? })
+        let address = from.text()?;
+        let follower = if format == FORMAT_BEHIND { Follower::behind(from.number()?) } else { Follower::default() };
+        Some(Member { affiliation, state, address, follower })
     }
 
     /// The row; empty for no relation.
@@ -81,8 +87,12 @@ impl Member {
             State::Withdrawn => 3,
             State::UnderWay => 4,
         };
-        let mut out = vec![FORMAT, affiliation, state];
+        let behind = self.follower.is_behind();
+        let mut out = vec![if behind { FORMAT_BEHIND } else { FORMAT }, affiliation, state];
         put_text(&mut out, &self.address);
+        if behind {
+            out.extend_from_slice(&self.follower.at.to_be_bytes());
+        }
         out
     }
 
@@ -90,6 +100,7 @@ impl Member {
     pub fn alone(self, bare: &str) -> Affiliates {
         let mut all = Affiliates::default();
         all.affiliations.extend(self.affiliation.map(|affiliation| (bare.into(), affiliation)));
+        all.follower = self.follower;
         match self.state {
             State::None | State::UnderWay => {}
             State::Pending => all.pending.push(self.address),
@@ -107,9 +118,14 @@ impl Member {
             [(State::Subscribed, &all.subscribers), (State::Pending, &all.pending), (State::Withdrawn, &all.withdrawn)];
         let found = lists.into_iter().find_map(|(state, list)| Some((state, first(list)?)));
         match found {
-            Some((State::Withdrawn, _)) => Member { affiliation, state: State::Withdrawn, address: "".into() },
-            Some((state, address)) => Member { affiliation, state, address },
-            None => Member { affiliation, state: State::None, address: "".into() },
+            Some((State::Withdrawn, _)) => Member { affiliation, state: State::Withdrawn, ..Member::default() },
+            // A subscription of a resource does not follow.
+            Some((State::Subscribed, address)) => {
+                let follower = if *address == *bare { all.follower } else { Follower::default() };
+                Member { affiliation, state: State::Subscribed, address, follower }
+            }
+            Some((state, address)) => Member { affiliation, state, address, ..Member::default() },
+            None => Member { affiliation, ..Member::default() },
         }
     }
 
@@ -185,14 +201,17 @@ mod tests {
             for (state, address) in
                 [(State::None, ""), (State::Pending, "a@x/r"), (State::Subscribed, "a@x"), (State::Withdrawn, "")]
             {
-                let member = Member { affiliation, state, address: address.into() };
-                let row = member.encode();
-                let read = Member::decode((!row.is_empty()).then_some(&row)).unwrap();
-                assert_eq!(read, member);
-                assert_eq!(Member::of(&read.alone("a@x"), "a@x"), member);
+                let mut member = Member { affiliation, state, address: address.into(), ..Member::default() };
+                for missed in [None, Some(7)] {
+                    missed.into_iter().filter(|_| state == State::Subscribed).for_each(|n| member.follower.miss(n));
+                    let row = member.encode();
+                    let read = Member::decode((!row.is_empty()).then_some(&row)).unwrap();
+                    assert_eq!(read, member);
+                    assert_eq!(Member::of(&read.alone("a@x"), "a@x"), member);
+                }
             }
         }
         assert_eq!(Member::decode(None), Some(Member::default()));
-        assert_eq!(Member::decode(Some(&[2, 0, 0, 0, 0])), None);
+        assert_eq!(Member::decode(Some(&[3, 0, 0, 0, 0])), None);
     }
 }

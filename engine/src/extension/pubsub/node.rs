@@ -2,6 +2,7 @@
 //! and each node's affiliations and subscriptions in another (XEP-0060 4).
 
 use super::super::{Limit, Refusal};
+use crate::follow::Follower;
 use crate::id::Wall;
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_BYTES_MAX, NODE_DIRECTORY_BYTES_MAX, NODE_ITEMS_MAX, NODES_MAX};
 use crate::store::{Batch, Found, nodes as rows};
@@ -68,6 +69,9 @@ pub struct Config {
     pub persist: bool,
     /// Whether subscribers are notified.
     pub notifications: bool,
+    /// Whether only subscribers that are available are notified: the others do not get the items
+    /// later. At a service only.
+    pub available_only: bool,
     /// Whether notifications include the payload.
     pub payloads: bool,
     /// Whether subscribers are notified when the configuration changes.
@@ -100,6 +104,7 @@ impl Default for Config {
             send_last: SendLast::OnSubAndPresence,
             persist: true,
             notifications: true,
+            available_only: false,
             payloads: true,
             notify_config: false,
             notify_delete: true,
@@ -118,6 +123,11 @@ impl Config {
     /// The effective limit of stored items.
     pub fn items_max(&self) -> u32 {
         self.items_max.min(NODE_ITEMS_MAX)
+    }
+
+    /// Whether subscribers that are away get items later.
+    pub fn catches_up(&self) -> bool {
+        self.persist && self.notifications && !self.available_only
     }
 
     /// Items published before this time have expired, microseconds since the Unix epoch.
@@ -274,6 +284,8 @@ const NOTIFY_DELETE: u8 = 16;
 const NOTIFY_RETRACT: u8 = 32;
 const LISTED: u8 = 64;
 const KEYED: u8 = 128;
+/// A flag in the byte that tells when the last item is sent.
+const AVAILABLE_ONLY: u8 = 128;
 
 impl Node {
     /// The item with this number has a key: from now on lost items are distinguished from replaced
@@ -326,7 +338,8 @@ impl Node {
             (self.lost.is_some(), KEYED),
         ];
         let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
-        out.extend_from_slice(&[access, last, flags]);
+        let available_only = if c.available_only { AVAILABLE_ONLY } else { 0 };
+        out.extend_from_slice(&[access, last | available_only, flags]);
         out.extend_from_slice(&c.items_max.to_be_bytes());
         out.extend_from_slice(&self.items.to_be_bytes());
         out.extend_from_slice(&self.bytes.to_be_bytes());
@@ -368,7 +381,8 @@ impl Node {
             4 => Access::Authorize,
             _ => return None,
         };
-        let send_last = match from.byte()? {
+        let last = from.byte()?;
+        let send_last = match last & !AVAILABLE_ONLY {
             0 => SendLast::Never,
             1 => SendLast::OnSub,
             2 => SendLast::OnSubAndPresence,
@@ -400,6 +414,7 @@ impl Node {
             send_last,
             persist: flags & PERSIST != 0,
             notifications: flags & NOTIFICATIONS != 0,
+            available_only: last & AVAILABLE_ONLY != 0,
             payloads: flags & PAYLOADS != 0,
             notify_config: flags & NOTIFY_CONFIG != 0,
             notify_delete: flags & NOTIFY_DELETE != 0,
@@ -441,6 +456,8 @@ pub struct Affiliates {
     /// Those who withdrew their requests, sorted: on a repeated request the owner has been asked
     /// already.
     pub withdrawn: Vec<Box<str>>,
+    /// In lists with one subscriber of a service's node, its position among the items.
+    pub(super) follower: Follower,
 }
 
 impl Affiliates {
@@ -688,7 +705,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
     }
 
@@ -722,16 +739,18 @@ mod tests {
         let last = prop::sample::select(vec![SendLast::Never, SendLast::OnSub, SendLast::OnSubAndPresence]);
         let texts = (text(), text(), text(), prop::collection::vec(text(), 0..4));
         let numbers = (any::<u32>(), prop::sample::select(vec![0, 1, u32::MAX]));
-        (access, last, any::<[bool; 6]>(), numbers, texts).prop_map(
+        (access, last, any::<[bool; 7]>(), numbers, texts).prop_map(
             |((access, publish), send_last, on, (items_max, expire_s), texts)| {
                 let (title, kind, description, groups) = texts;
-                let [persist, notifications, payloads, notify_config, notify_delete, notify_retract] = on;
+                let [persist, notifications, payloads, notify_config, notify_delete, notify_retract, available_only] =
+                    on;
                 Config {
                     access,
                     publish,
                     send_last,
                     persist,
                     notifications,
+                    available_only,
                     payloads,
                     notify_config,
                     notify_delete,

@@ -5,10 +5,14 @@ use std::sync::Arc;
 /// A notification to some subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
+    /// The node's actor.
+    pub node: Box<str>,
     /// The service.
     pub from: Box<str>,
     /// Bare or full JIDs.
     pub to: Vec<Box<str>>,
+    /// The item's number, if subscribers that are away get it later; otherwise 0.
+    pub number: u64,
     /// The message, without addresses.
     pub message: Arc<[u8]>,
 }

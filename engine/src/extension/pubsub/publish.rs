@@ -126,7 +126,9 @@ fn publish_found(publishing: Publishing, found: &[Found]) -> Answered {
     let audience = Audience::of(&config, affiliates);
     let told = has_item.then_some(&item);
     let news = told.and_then(|item| channel::news(&asked, &config, number, item));
-    let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
+    let event =
+        || Event::published(&node, &config, audience, told).numbered(if asked.service { number } else { 0 }, &config);
+    let event = config.notifications.then(event);
     let mut answer = open(NS, "publish", Some(&node));
     if has_item {
         answer.extend_from_slice(b"<item");

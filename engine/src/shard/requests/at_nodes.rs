@@ -5,7 +5,7 @@ use crate::extension::offline::Keep;
 use crate::extension::{IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::kernel::pending::Asker;
-use crate::letters::{Kind, MessageClass};
+use crate::letters::{Kind, Letter, MessageClass, NodeLetter};
 use crate::router::users::Incoming;
 use crate::shard::Shard;
 use crate::streams::half::Down;
@@ -108,10 +108,35 @@ impl Shard {
         }
     }
 
+    /// Users of another home were away when an item of a node of this home was sent to them.
+    pub(crate) fn missed(&mut self, node: &str, number: u64, users: &str) {
+        let (place, step) = extension::missed(node, number, users);
+        self.do_step(Asker::nobody(service_of(node)), node, place, step);
+    }
+
+    /// A user is back that has missed items of a node of this home.
+    pub(crate) fn catch_up(&mut self, node: &str, user: &str) {
+        let (place, step) = extension::catch_up(node, user, self.cx.kernel.now.wall());
+        self.do_step(Asker::nobody(service_of(node)), node, place, step);
+    }
+
+    /// The items that a user has missed go to the user's home.
+    pub(super) fn send_missed(&mut self, node: &str, from: &str, user: &str, page: &[u8]) {
+        let home = self.cx.kernel.home(user);
+        let letters = self.cx.kernel.letters_to(home);
+        let (node, from, user) = (letters.name(node), letters.name(from), letters.name(user));
+        let page = letters.write(page);
+        letters.push(Letter::Node(NodeLetter::CaughtUp { node, from, user, page }));
+    }
+
     /// The account of a user is gone, whom a node of this home may know.
     pub(crate) fn forget(&mut self, node: &str, user: &str) {
-        let domain = node.split_once('/').map_or(node, |(domain, _)| domain);
         let (place, step) = extension::forget(node, user);
-        self.do_step(Asker::nobody(domain), node, place, step);
+        self.do_step(Asker::nobody(service_of(node)), node, place, step);
     }
+}
+
+/// The domain of a node's service.
+fn service_of(node: &str) -> &str {
+    node.split_once('/').map_or(node, |(domain, _)| domain)
 }

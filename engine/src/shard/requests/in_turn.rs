@@ -52,9 +52,10 @@ impl Shard {
             return self.begin_turn(account.into(), Waits { asker, place, queries, pending, charged });
         };
         // The own ones stand before those of others, who cannot take their places.
-        // At a node of a service all are others.
+        // At a node of a service all are others, but the server itself: it asks for a limited number
+        // of subscribers at once.
         let node = is_node(account);
-        let goes_first = |asker: &Asker| !node && (asker.session.is_some() || asker.is_nobody());
+        let goes_first = |asker: &Asker| asker.is_nobody() || (!node && asker.session.is_some());
         let own = waiting.iter().take_while(|waits| goes_first(&waits.asker)).count();
         let (at, before) = match goes_first(&asker) {
             true => (own, own),

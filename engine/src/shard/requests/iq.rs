@@ -402,6 +402,7 @@ impl Shard {
             Change::Awaited(node) => return self.channels.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
+            Change::CaughtUp { node, from, user, page } => return self.send_missed(&node, &from, &user, &page),
             Change::Charge { count, bytes } => return self.charge_asker(asker, count, bytes),
             Change::Registered(all) => return self.services_found(asker.to.as_deref().unwrap_or_default(), all),
             Change::Dropped(dropped) => {
@@ -430,6 +431,7 @@ impl Shard {
             | Change::Deleted { .. }
             | Change::Message { .. }
             | Change::Belongs { .. }
+            | Change::CaughtUp { .. }
             | Change::Charge { .. }
             | Change::Registered(_)
             | Change::Dropped(_) => {}

@@ -292,9 +292,11 @@ impl Plan {
         known.directory.put(&mut batch, &asked.actor)?;
         let entry = known.directory.get(node).ok_or(error::NOT_FOUND)?;
         let audience = || Audience::of(&config, Default::default());
-        let event = |item: &Item<'_>| Event::published(node, &config, audience(), Some(item));
+        let event = |number: u64, item: &Item<'_>| {
+            Event::published(node, &config, audience(), Some(item)).numbered(number, &config)
+        };
         let tells = config.notifications && entry.subscribers > 0;
-        let events: Vec<_> = items_of().filter(|_| tells).map(|(_, item)| event(&item)).collect();
+        let events: Vec<_> = items_of().filter(|_| tells).map(|(number, item)| event(number, &item)).collect();
         let mut more: Vec<Change> = there.is_none().then(|| show(asked, entry)).into_iter().collect();
         more.extend(items_of().filter_map(|(number, item)| news(asked, &config, number, &item)));
         let info = info(last, entry.items);

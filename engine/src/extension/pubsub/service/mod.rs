@@ -6,6 +6,7 @@
 //! them, and end them with the account. Such a row is written before the request leaves, so none is
 //! missing after a crash; the node reports the outcome afterwards.
 
+pub mod catch_up;
 pub mod channel;
 mod halves;
 pub mod in_memory;
@@ -99,6 +100,7 @@ const FEATURES: &[&str] = &[
 /// The state of a request to a service's node that waits for a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
+    CatchUp(catch_up::Pending),
     Channel(channel::Pending),
     /// Waits for the user's memberships.
     Claim(Claiming),
@@ -123,6 +125,7 @@ pub(crate) enum Pending {
 impl Pending {
     pub(super) fn go_on(self, found: &[Found]) -> Answered {
         match self {
+            Pending::CatchUp(pending) => pending.go_on(found),
             Pending::Channel(pending) => pending.go_on(found),
             Pending::Claim(claiming) => claim_found(claiming, found),
             Pending::Create { asked, node, config } => create_found(asked, &node, config, found),
@@ -261,7 +264,7 @@ fn claim_found(claiming: Claiming, found: &[Found]) -> Answered {
     let mut batch = Batch::new();
     if !there {
         let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
-        let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
+        let row = Member { affiliation, state: State::UnderWay, ..Member::default() }.encode();
         Named::Own.put(&mut batch, &user, &actor, &row);
     }
     Ok(Step::Route { to: actor, set, payload, batch })

@@ -8,6 +8,7 @@ use super::super::event::Event;
 use super::super::member::{Member, State};
 use super::super::node::{Access, Affiliation, Node, put_text};
 use super::super::notice::Notice;
+use crate::follow::Follower;
 use crate::store::Batch;
 
 /// Continues a request at the home of an actor of the service.
@@ -18,7 +19,9 @@ pub(in crate::extension::pubsub) fn to(actor: Box<str>, request: &IqRequest<'_>,
 /// Reports a user's new relation to a node to the user's home.
 pub(in crate::extension::pubsub) fn belongs(actor: &str, bare: &str, member: &Member) -> Change {
     let own = !matches!(member.state, State::None) || member.affiliation == Some(Affiliation::Owner);
-    Change::Belongs { to: bare.into(), node: actor.into(), own, row: member.encode() }
+    // Only the node needs the position.
+    let row = Member { follower: Follower::default(), ..member.clone() }.encode();
+    Change::Belongs { to: bare.into(), node: actor.into(), own, row }
 }
 
 /// Reports to the service whether a node is listed, and its title (XEP-0060 5.2). Nodes for members
@@ -53,7 +56,8 @@ impl Asked {
         match (self.service, &event.to) {
             (true, Some(to)) => {
                 let to = vec![to.clone()];
-                Change::Notice(Box::new(Notice { from: self.jid.clone(), to, message: event.message.into() }))
+                let (node, from) = (self.actor.clone(), self.jid.clone());
+                Change::Notice(Box::new(Notice { node, from, to, number: 0, message: event.message.into() }))
             }
             _ => Change::Event(Box::new(event)),
         }

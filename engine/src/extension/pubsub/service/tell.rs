@@ -24,27 +24,34 @@ struct Tale {
     actor: Box<str>,
     jid: Box<str>,
     access: Access,
-    /// In this order.
-    messages: Box<[Arc<[u8]>]>,
+    /// In this order, each with the number of its item if those that are away get it later, and
+    /// otherwise 0.
+    messages: Box<[(u64, Arc<[u8]>)]>,
     /// Whether the node has been deleted: all relations to it end.
     ends: bool,
 }
 
 impl Tale {
     fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Tale {
-        let messages = events.into_iter().map(|event| event.brief.unwrap_or(event.message).into()).collect();
+        let message = |event: Event| (event.number, event.brief.unwrap_or(event.message).into());
+        let messages = events.into_iter().map(message).collect();
         Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, messages, ends }
     }
 
     /// Whether a member is to be notified.
     fn is_for(&self, member: &Member) -> bool {
-        match (member.state, member.affiliation) {
-            (_, Some(Affiliation::Outcast)) => false,
-            // XEP-0060 8.4.2: pending subscribers are notified that the node is gone.
-            (State::Pending, _) => self.ends,
-            (State::Subscribed, affiliation) => self.access != Access::Whitelist || affiliation.is_some(),
-            _ => false,
-        }
+        // XEP-0060 8.4.2: pending subscribers are notified that the node is gone.
+        let ends = self.ends && member.state == State::Pending && member.affiliation != Some(Affiliation::Outcast);
+        ends || gets_items(member, self.access)
+    }
+}
+
+/// Whether a member gets the items of a node with this access model.
+pub(super) fn gets_items(member: &Member, access: Access) -> bool {
+    match (member.state, member.affiliation) {
+        (_, Some(Affiliation::Outcast)) => false,
+        (State::Subscribed, affiliation) => access != Access::Whitelist || affiliation.is_some(),
+        _ => false,
     }
 }
 
@@ -70,7 +77,7 @@ pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>
 
 fn begin(tale: Tale, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
     let receivers = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
-    let bytes: usize = tale.messages.iter().map(|message| message.len()).sum();
+    let bytes: usize = tale.messages.iter().map(|(_, message)| message.len()).sum();
     let charge = Change::Charge { count: receivers * tale.messages.len().max(1), bytes: receivers * bytes };
     let changes = vec![Change::Write(batch), charge];
     let (queries, pending) = page(tale, "");
@@ -96,10 +103,12 @@ fn page(tale: Tale, after: &str) -> (Vec<Query>, extension::Pending) {
 
 fn told(tale: Tale, found: &[Row], more: bool) -> Step {
     let (mut to, mut changes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
+    // A subscriber that is behind reads items later.
+    let waits = tale.messages.iter().all(|(number, _)| *number > 0);
     for row in found {
         // An unreadable row is skipped.
         let (Some(bare), Some(member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else { continue };
-        if !tale.messages.is_empty() && tale.is_for(&member) {
+        if !tale.messages.is_empty() && tale.is_for(&member) && !(waits && member.follower.is_behind()) {
             to.push(member.address.clone());
         }
         if tale.ends {
@@ -110,8 +119,9 @@ fn told(tale: Tale, found: &[Row], more: bool) -> Step {
     if tale.ends {
         changes.push(Change::Write(batch));
     }
-    for message in tale.messages.iter().filter(|_| !to.is_empty()) {
-        let notice = Notice { from: tale.jid.clone(), to: to.clone(), message: message.clone() };
+    for (number, message) in tale.messages.iter().filter(|_| !to.is_empty()) {
+        let (node, from, to) = (tale.actor.clone(), tale.jid.clone(), to.clone());
+        let notice = Notice { node, from, to, number: *number, message: message.clone() };
         changes.push(Change::Notice(Box::new(notice)));
     }
     match found.last().and_then(|row| rows::named(&row.sort)).filter(|_| more) {
