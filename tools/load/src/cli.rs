@@ -78,6 +78,7 @@ pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure
     };
     let mut desk = Desk::new(matches, server_pid)?;
     let ran = control::run(&scenario, division, &mut desk);
+    desk.gatherer.whole.counters.lost += report::lost_to_occupants(&scenario, &desk.gatherer.whole);
     let whole = &desk.gatherer.whole;
     let result = report::result(&scenario, division, whole, server_pid);
     eprintln!("{}", report::summary(&result));

@@ -407,7 +407,8 @@ fn direct(
         }
         let mut all = Gauges::default();
         gauges.values().for_each(|gauges| all.add(gauges));
-        (totals.arrived, totals.hopeless, totals.outstanding) = (all.arrived, all.hopeless, all.outstanding);
+        (totals.arrived, totals.hopeless) = (all.arrived, all.hopeless);
+        totals.outstanding = all.outstanding + u64::try_from(all.to_occupants).unwrap_or(0);
         totals.open = all.open;
         totals.sending = u64::from(workers).saturating_sub(all.drains);
         let now = start.elapsed();

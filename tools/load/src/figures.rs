@@ -60,6 +60,10 @@ counters! {
     not_sent,
     /// Windows of the closed loop opened again after five seconds without an arrival.
     given_up,
+    /// Rooms entered.
+    entered,
+    /// Rooms left, to be entered again.
+    left,
     /// Presence sent, initial presence not counted.
     presence_sent,
     /// Presence received.
@@ -110,6 +114,9 @@ pub(crate) struct Gauges {
     pub(crate) open: u64,
     /// Messages that have not come.
     pub(crate) outstanding: u64,
+    /// Messages of rooms: those sent to each occupant, less those that came to this worker's. Only
+    /// the sum over all workers means something.
+    pub(crate) to_occupants: i64,
     /// 1 once the worker begins no message any more, so that all it will ever have under way is in
     /// the figure above.
     pub(crate) drains: u64,
@@ -126,6 +133,7 @@ impl Gauges {
         self.hopeless += other.hopeless;
         self.open += other.open;
         self.outstanding += other.outstanding;
+        self.to_occupants += other.to_occupants;
         self.drains += other.drains;
         self.grown_bytes += other.grown_bytes;
     }

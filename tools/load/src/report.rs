@@ -35,6 +35,14 @@ fn faults(whole: &Whole) -> [(&'static str, u64); 7] {
     ]
 }
 
+/// Messages of rooms that did not come, and were followed by none that came. They are known if each occupant was there all the
+/// time.
+pub(crate) fn lost_to_occupants(scenario: &Scenario, whole: &Whole) -> u64 {
+    let seats = u64::from(scenario.rooms) * u64::from(scenario.room_occupants);
+    let known = whole.counters.entered == seats && whole.counters.left == 0 && whole.counters.broken == 0;
+    u64::try_from(whole.gauges.to_occupants).ok().filter(|_| known).unwrap_or(0)
+}
+
 /// Whether every message came once, whole, in order and in time, but for those that a broken connection explains, no session
 /// was broken off, and some stood.
 pub(crate) fn is_good(whole: &Whole) -> bool {
@@ -95,6 +103,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
             "latency_ms": times(&whole.latency),
             "latency_stayed_ms": times(&whole.stayed),
         },
+        "rooms": { "entered": counted.entered, "left": counted.left },
         "presence": { "sent": counted.presence_sent, "received": counted.presence_received,
             "sent_per_s": per_s(whole.hold.presence_sent), "received_per_s": per_s(whole.hold.presence_received) },
         "bytes": { "in": counted.bytes_in, "out": counted.bytes_out },

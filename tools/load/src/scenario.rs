@@ -2,6 +2,7 @@
 //!
 //! This module reads, checks and writes scenarios. It must never carry one out.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -149,6 +150,20 @@ table! {
             stall_s: f64 = 0.0, "SECONDS",
                 "When these read again; 0: after sending has ended";
         }
+        "Rooms (XEP-0045)" {
+            rooms: u32 = 0, "N",
+                "Rooms, which sessions enter in the ramp; the first occupant of each makes it and is the one that speaks";
+            room_occupants: u32 = 20, "N",
+                "Occupants of each; sessions take turns, so each is in rooms * room_occupants / sessions rooms";
+            room_rate: f64 = 0.0, "PER_SECOND",
+                "Messages per second to all rooms together, at random times; each arrives at every occupant";
+            room_moves_per_s: f64 = 0.0, "PER_SECOND",
+                "Occupants per second that leave a room and enter it again; what is lost to them is not counted";
+            room_service: String = String::new(), "NAME",
+                "Domain of the rooms; empty: conference. and the server's domain";
+            room_prefix: String = "room".into(), "TEXT",
+                "Room names are this and a number";
+        }
         "Disturbances" {
             presence_per_s: f64 = 0.0, "PER_SECOND",
                 "Presence changes per second in total";
@@ -208,6 +223,15 @@ impl Scenario {
         }
     }
 
+    /// The domain of rooms.
+    pub(crate) fn room_domain(&self) -> Cow<'_, str> {
+        if self.room_service.is_empty() {
+            format!("conference.{}", self.domain).into()
+        } else {
+            self.room_service.as_str().into()
+        }
+    }
+
     /// Connections that a session may have at once.
     pub(crate) fn connections_each(&self) -> u32 {
         if self.transport == Transport::Bosh { BOSH_CONNECTIONS } else { 1 }
@@ -231,6 +255,15 @@ impl Scenario {
             (self.in_flight > 10_000, "in_flight: at most 10000"),
             (self.presence_bytes > 8_192, "presence_bytes: at most 8192"),
             (self.rate > 0.0 && self.pairs == 0, "rate: messages need pairs"),
+            (self.rooms > 0 && self.pairs > 0, "rooms: sessions are in pairs or in rooms"),
+            (self.rooms > 10_000_000, "rooms: at most 10000000"),
+            (self.rooms > 0 && self.room_occupants == 0, "room_occupants: at least one"),
+            (
+                self.rooms > 0 && self.room_occupants > self.sessions,
+                "room_occupants: a session is in a room once; at most the sessions",
+            ),
+            (self.room_rate > 0.0 && self.rooms == 0, "room_rate: messages need rooms"),
+            (self.room_rate > 1e8, "room_rate: at most 100000000 per second"),
             (self.rate > 1e8, "rate: at most 100000000 per second"),
             (self.spike_s > 0.0 && self.rate == 0.0, "spike_s: a spike is on the open loop; give a rate"),
             (self.message_bytes > 100_000, "message_bytes: at most 100000"),

@@ -1,6 +1,8 @@
 //! The life cycle of a client: login, established session, leaving or breaking, return.
 
-use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World};
+use throng_engine::wire::Element;
+
+use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World, rooms};
 use crate::client::{News, Security, Tools};
 use crate::delivery::{Body, Stamp};
 use crate::framing::{END, HEADER};
@@ -184,7 +186,13 @@ impl World {
         let account = || accounts.account(number);
         let mut tools = Tools { scanner: &mut self.scanner, profile: &self.plan.profile, account: &account };
         let (counters, run) = (&mut self.tally.counters, self.plan.run);
-        conn.client.handle(&mut tools, bytes, &mut conn.output, &mut |told| match told {
+        let (scenario, mut of_rooms) = (&self.plan.scenario, Vec::new());
+        let room_domain = (scenario.rooms > 0).then(|| scenario.room_domain());
+        let mut seen = |element: &Element<'_>, _: &mut Vec<u8>| {
+            let told = room_domain.as_ref().and_then(|domain| rooms::read(element, domain, &scenario.room_prefix));
+            told.map(|told| of_rooms.push(told)).is_some()
+        };
+        let mut on_news = |told: News<'_>| match told {
             News::Message { body, delayed } => match Stamp::read(&body) {
                 Body::Whole(stamp) if stamp.run == run => arrived.push((Some(stamp), delayed)),
                 Body::Corrupted => arrived.push((None, delayed)),
@@ -196,16 +204,19 @@ impl World {
             News::Ready => news.push(News::Ready),
             News::End => news.push(News::End),
             News::Failed { kind, fatal } => news.push(News::Failed { kind, fatal }),
-        });
+        };
+        conn.client.handle_seen(&mut tools, bytes, &mut conn.output, &mut on_news, &mut seen);
         if !conn.output.is_empty() {
             self.mark(client);
         }
         for (stamp, delayed) in arrived {
             match stamp {
+                Some(stamp) if stamp.pair & rooms::ROOM != 0 => self.room_message_came(client, stamp),
                 Some(stamp) => self.message_came(client, stamp, delayed),
                 None => self.corrupted_came(client),
             }
         }
+        of_rooms.into_iter().for_each(|told| self.told_of_rooms(client, told));
         for told in news {
             match told {
                 News::StartTls => {
@@ -221,6 +232,16 @@ impl World {
         }
     }
 
+    /// A client has all that the ramp is to give it.
+    pub(super) fn arrived(&mut self, client: u32) {
+        let conn = self.conn(client);
+        if !conn.has(ARRIVED) {
+            conn.flags |= ARRIVED;
+            self.gauges.arrived += 1;
+            self.befriend(client);
+        }
+    }
+
     fn stands(&mut self, client: u32) {
         if self.conn(client).state != State::Login {
             return;
@@ -232,15 +253,13 @@ impl World {
         let conn = self.conn(client);
         conn.failures = 0;
         conn.timer = NEVER;
-        let (first, short) = (!conn.has(ARRIVED), conn.has(SHORT));
-        conn.flags |= ARRIVED;
+        let short = conn.has(SHORT);
         let took_ms = now_ms.saturating_sub(conn.began_ms);
         self.tally.logins.record(u64::from(took_ms) * 1000);
         self.tally.counters.logins += 1;
         self.gauges.up += 1;
-        if first {
-            self.gauges.arrived += 1;
-            self.befriend(client);
+        if !self.enter_rooms(client) {
+            self.arrived(client);
         }
         if short {
             let mean = self.plan.scenario.short_up_s;
@@ -329,6 +348,8 @@ impl World {
         self.logging_in -= u64::from(self.conn(client).state == State::Login);
         let conn = self.conn(client);
         conn.state = State::Closing;
+        self.rooms_broke(client);
+        let conn = self.conn(client);
         conn.timer = NEVER;
         conn.output = Vec::new();
         conn.tls = None;

@@ -11,6 +11,7 @@ mod asking;
 mod disturb;
 mod life;
 mod pairs;
+mod rooms;
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use throng_engine::wire::Scanner;
 use throng_tls::client::{Terms, TlsClient};
@@ -190,6 +191,9 @@ struct World {
     now_ns: u64,
     random: Random,
     chat: pairs::Chat,
+    rooms: rooms::Rooms,
+    /// When this worker began, in nanoseconds since 1970.
+    epoch_ns: u64,
     disturbances: disturb::Disturbances,
 }
 
@@ -243,6 +247,8 @@ impl World {
             hold_ns: 0,
             now_ns: 0,
             chat: pairs::Chat::new(random.next()),
+            rooms: rooms::Rooms::new(&plan.scenario, plan.first, plan.clients, random.next()),
+            epoch_ns: 0,
             disturbances: disturb::Disturbances::new(random.next()),
             random,
             plan,
@@ -289,6 +295,7 @@ impl World {
                 Phase::Hold => {
                     self.hold_ns = now_ns;
                     self.begin_chat();
+                    self.begin_rooms();
                     self.begin_disturbances();
                 }
                 Phase::Drain => self.end_stalls(),
@@ -308,11 +315,18 @@ impl World {
         }
         self.due = due;
         match phase {
-            Phase::Ramp => self.begin_some(),
+            Phase::Ramp => {
+                self.begin_some();
+                self.enter_again();
+            }
             Phase::Hold => {
                 self.begin_some();
                 self.disturb();
                 self.chat();
+                if self.has_rooms() {
+                    self.enter_again();
+                    self.talk_in_rooms();
+                }
             }
             // What waits for those who are away comes when they return.
             Phase::Drain => self.begin_some(),
@@ -418,7 +432,7 @@ impl World {
     fn idle(&self) -> Duration {
         let tick = Duration::from_millis(u64::from(TICK_MS));
         match self.phase {
-            Phase::Hold => self.next_message_in().min(tick),
+            Phase::Hold => self.next_message_in().min(self.next_in_rooms_in()).min(tick),
             _ => tick,
         }
     }
@@ -451,6 +465,8 @@ fn work(plan: Plan, phase: &AtomicU8, tell: &mut dyn FnMut(Sample)) -> io::Resul
     let mut driver = driver::open(plan.driver, &plan.sockets)?;
     let mut world = World::new(plan);
     let start = Instant::now();
+    world.epoch_ns =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let (mut sampled, mut cpu_us) = (start, crate::proc::thread_cpu_us());
     loop {
         let now_ns = start.elapsed().as_nanos() as u64;

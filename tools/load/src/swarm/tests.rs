@@ -594,3 +594,73 @@ fn over_websocket_a_session_stands_and_ends() {
     stage.event(Event::Ended(0, None));
     assert_eq!(stage.driver.closes, [(0, false)]);
 }
+
+/// Presence of a room's occupant to itself, with further status codes (XEP-0045 7.2.2).
+fn own_presence(room: u32, user: u32, kind: &str, codes: &[u32]) -> String {
+    let statuses: String = codes.iter().map(|code| format!("<status code='{code}'/>")).collect();
+    format!(
+        "<presence from='room{room}@conference.localhost/u{user}'{kind}>\
+         <x xmlns='http://jabber.org/protocol/muc#user'>{statuses}<status code='110'/></x></presence>"
+    )
+}
+
+#[test]
+fn sessions_enter_their_rooms_before_the_hold_and_what_does_not_come_is_lost() {
+    // Seats 0 to 3 are of sessions 0, 1, 2, 0: room 0 has sessions 0 and 1, room 1 has 2 and 0.
+    let rooms = Scenario { sessions: 3, rooms: 2, room_occupants: 2, room_rate: 1000.0, ..Scenario::default() };
+    let mut stage = Stage::up(rooms);
+    assert_eq!(stage.world.gauges.arrived, 0, "a session arrives with its rooms");
+    // XEP-0045 10.1.3: until it is made, a room is locked.
+    let locked = "<presence type='error' from='room0@conference.localhost/u1'><error type='cancel'>\
+                  <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>";
+    stage.event(Event::Received(1, locked.as_bytes()));
+    stage.event(Event::Received(0, own_presence(0, 0, "", &[201]).as_bytes()));
+    let made = stage.sent();
+    assert!(made.len() == 1 && made[0].0 == 0 && made[0].1.contains("muc#owner"), "{made:?}");
+    stage.pass(1100);
+    let again = stage.sent();
+    assert!(
+        matches!(&again[..], [(1, text)] if text.starts_with("<presence to='room0@conference.localhost/u1'>")),
+        "{again:?}"
+    );
+    for (room, user) in [(1, 2), (0, 1), (1, 0)] {
+        assert!(stage.world.gauges.arrived < 3);
+        stage.event(Event::Received(user, own_presence(room, user, "", &[]).as_bytes()));
+    }
+    assert_eq!((stage.world.gauges.arrived, stage.world.tally.counters.entered), (3, 4));
+    stage.phase = Phase::Hold;
+    stage.pass(100);
+    let said: Vec<String> = stage.sent().into_iter().filter(|(client, _)| *client == 0).map(|(_, text)| text).collect();
+    let said = said.concat();
+    let mut said = said.split_inclusive("</message>");
+    let (first, second, third) = (said.next().expect("one"), said.next().expect("two"), said.next().expect("three"));
+    assert!(first.starts_with("<message type='groupchat' to='room0@conference.localhost'><body>!"), "{first}");
+    assert_eq!(first.len(), 180);
+    for text in [first, third, second] {
+        stage.event(Event::Received(1, text.as_bytes()));
+    }
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.received, counted.lost, counted.reordered), (2, 1, 1));
+    assert_eq!(stage.world.gauges.to_occupants, 2 * counted.sent as i64 - 3);
+}
+
+#[test]
+fn who_leaves_a_room_enters_it_again_and_misses_nothing_by_that() {
+    let rooms = Scenario { sessions: 2, rooms: 1, room_occupants: 2, room_moves_per_s: 100.0, ..Scenario::default() };
+    let mut stage = Stage::up(rooms);
+    for user in [0, 1] {
+        stage.event(Event::Received(user, own_presence(0, user, "", &[]).as_bytes()));
+    }
+    stage.phase = Phase::Hold;
+    stage.pass(100);
+    let left = stage.sent();
+    assert!(
+        left.iter().all(|(client, text)| *client == 1 && text.contains("type='unavailable'")) && !left.is_empty(),
+        "the one that speaks stays: {left:?}"
+    );
+    stage.event(Event::Received(1, own_presence(0, 1, " type='unavailable'", &[]).as_bytes()));
+    let entering = stage.sent();
+    assert!(matches!(&entering[..], [(1, text)] if text.contains("history maxstanzas='0'")), "{entering:?}");
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.entered, counted.left), (2, 1));
+}
