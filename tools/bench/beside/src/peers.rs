@@ -33,7 +33,7 @@ pub(crate) fn ejabberd(place: &Place, stored: Stored) -> String {
     };
     format!(
         "hosts: [localhost]\nloglevel: error\ncertfiles: [{pem}]\nauth_password_format: {format}\n\
-         cache_size: 100000\nlisten:\n{plain}{tls}modules:\n  mod_disco: {{}}\n  mod_offline: {{}}\n  \
+         cache_size: 100000\nlisten:\n{plain}{tls}modules:\n  mod_disco: {{}}\n  mod_muc: {{}}\n  mod_offline: {{}}\n  \
          mod_ping: {{}}\n  mod_roster: {{}}\n  \
          mod_stream_mgmt: {{}}\n",
         pem = place.folder.join("both.pem").display(),
@@ -107,7 +107,8 @@ pub(crate) fn prosody(place: &Place, stored: Stored) -> String {
          authentication = \"{authentication}\"\nnetwork_settings = {{ tcp_backlog = 4096 }}\n\
          modules_enabled = {{ \"roster\", \"saslauth\", \"tls\", \"disco\", \"ping\", \"offline\", \"smacks\" }}\n\
          modules_disabled = {{ \"s2s\" }}\n\
-         ssl = {{ certificate = \"{folder}/crt.pem\", key = \"{folder}/key.pem\" }}\nVirtualHost \"localhost\"\n",
+         ssl = {{ certificate = \"{folder}/crt.pem\", key = \"{folder}/key.pem\" }}\nVirtualHost \"localhost\"\n\
+         Component \"conference.localhost\" \"muc\"\n",
         data = place.data.display(),
         ip = place.plain.ip(),
         plain = place.plain.port(),

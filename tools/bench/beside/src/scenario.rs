@@ -58,6 +58,7 @@ enum Work {
     /// Latency in an open loop at so many messages a second on 100 pairs.
     Latency(u32),
     FanOut,
+    Rooms,
     Stalled,
     /// Sessions with contacts or without, over TLS or not.
     Memory {
@@ -94,10 +95,26 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
     }
 }
 
+const fn rooms(name: &'static str, title: &'static str, archive: bool) -> Scenario {
+    Scenario {
+        name,
+        title,
+        archive,
+        stored: Stored::Clear,
+        peers: !archive,
+        runs_max: OFTEN,
+        floor: Some(Floor::FanOut),
+        work: Work::Rooms,
+    }
+}
+
 const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
     let work = Work::Memory { contacts, tls };
     Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: [3, 1], floor: None, work }
 }
+
+/// Sessions in rooms: each is in ten.
+const ROOM_SESSIONS: u32 = 1_000;
 
 /// Subscribers of the web side to whom items are published.
 const SUBSCRIBERS: usize = 5_000;
@@ -151,6 +168,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         floor: Some(Floor::FanOut),
         work: Work::FanOut,
     },
+    rooms("rooms", "500 rooms of 20 occupants, 200 messages/s", false),
+    rooms("rooms-archived", "the same, archived and durable", true),
     memory("memory-plain", "idle sessions, plain", false, false),
     memory("memory-plain-40", "idle sessions, plain, 40 contacts", true, false),
     memory("memory-tls", "idle sessions, TLS", false, true),
@@ -334,6 +353,7 @@ impl Scenario {
                 }
                 Work::Latency(_) => each_s + size.hold_s + of(200),
                 Work::FanOut => (each_s + size.hold_s + 0.5) * if peer { 1.0 } else { 2.0 },
+                Work::Rooms => each_s + size.hold_s + of(ROOM_SESSIONS) + if peer { 20.0 } else { 5.0 },
                 Work::Stalled => 2.0 * each_s + size.stall_s + 4.0,
                 Work::Memory { contacts, tls } => {
                     let [least, most] = size.own(if contacts { size.befriended } else { size.idle }, setup);
@@ -365,6 +385,7 @@ impl Scenario {
             Work::Messages { pairs, in_flight, latency } => at.messages(pairs, in_flight, latency),
             Work::Latency(rate) => at.open_loop(100, f64::from(rate), ""),
             Work::FanOut => at.fan_out(),
+            Work::Rooms => at.rooms(),
             Work::Stalled => at.stalled(),
             Work::Memory { contacts, tls } => at.memory(contacts, tls),
             Work::WebMemory(_) | Work::WebItems { .. } => Err(io::Error::other("a scenario of the other side")),
@@ -568,6 +589,25 @@ impl Bench<'_> {
             ];
             figures.extend(read(&self.load(&flags)?, &keys)?);
         }
+        Ok(figures)
+    }
+
+    /// Messages to rooms (XEP-0045), from an occupant of each.
+    fn rooms(&self) -> io::Result<Figures> {
+        let told = self.load(&words(&format!(
+            "--sessions={ROOM_SESSIONS} --rooms=500 --room-occupants=20 --room-rate=200 --ramp-per-s=200 \
+             --ramp-s-max=120 --drain-s=30 {AS_THE_FLOORS} --hold-s={}",
+            self.size.hold_s
+        )))?;
+        let mut figures = read(
+            &told,
+            &[
+                ("cpu_us_a_delivery", "/server/cpu_us_per_message"),
+                ("p50_ms", "/messages/latency_ms/p50"),
+                ("p99_ms", "/messages/latency_ms/p99"),
+            ],
+        )?;
+        figures.insert("faults".into(), faults(&told));
         Ok(figures)
     }
 
