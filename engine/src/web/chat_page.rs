@@ -1,11 +1,14 @@
 //! The chat page, embedded in the program, and what it has to know of this server.
 
+use serde::Serialize;
+
 use super::file::File;
 use super::head::Method;
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use crate::wire::jid::normalise_domain;
+use crate::wire::json;
 
 /// The page.
 pub const PAGE: Row = Row::of("/", &[Method::Get], Origins::Any, |request, site| {
@@ -24,10 +27,14 @@ pub const STYLE: Row =
 
 /// The domain of names that are typed without one.
 pub const SETTINGS: Row = Row::of("/chat.json", &[Method::Get], Origins::Any, |request, site| {
-    // A domain contains no characters that JSON would have to escape.
-    let json = || Response::json(format!("{{\"domain\":\"{}\"}}\n", domain(request, site)).into_bytes());
-    served(site, || json().with("Cache-Control", "no-cache"))
+    let settings = || json::line(&Settings { domain: domain(request, site) });
+    served(site, || Response::json(settings()).with("Cache-Control", "no-cache"))
 });
+
+#[derive(Serialize)]
+struct Settings<'a> {
+    domain: &'a str,
+}
 
 const HTML: File = File::of("text/html; charset=utf-8", include_str!("../../../web/dist/chat/index.html"));
 const JS: File = File::of("text/javascript; charset=utf-8", include_str!("../../../web/dist/chat/chat.js"));

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use super::head::Method;
 use super::request::{Request, Site};
 use super::response::Response;
@@ -9,6 +11,7 @@ use super::row::{Answer, Origins, Row};
 use super::status::Status;
 use super::{bosh, websocket};
 use crate::wire::jid::normalise_domain;
+use crate::wire::json;
 use crate::wire::text::Writer;
 
 /// As XRD (RFC 6415 2).
@@ -18,7 +21,7 @@ pub const XML: Row = Row::of("/.well-known/host-meta", &[Method::Get], Origins::
 
 /// As JRD (RFC 6415 appendix A).
 pub const JSON: Row = Row::of("/.well-known/host-meta.json", &[Method::Get], Origins::Any, |request, site| {
-    document(request, site, "application/json", json)
+    document(request, site, "application/json", jrd)
 });
 
 const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
@@ -31,7 +34,7 @@ fn document(
     request: &Request<'_>,
     site: &Site<'_>,
     content_type: &'static str,
-    write: fn(&Links<'_>) -> String,
+    write: fn(&Links<'_>) -> Vec<u8>,
 ) -> Answer {
     let given = [(WEBSOCKET, &site.policy.websocket_url), (BOSH, &site.policy.bosh_url)];
     let asked = host(request, site);
@@ -49,7 +52,7 @@ fn document(
         [] => Response::text(Status::NotFound, "no WebSocket address is configured for this host"),
         links => {
             let mut response = Response::empty(Status::Ok);
-            (response.content_type, response.body) = (content_type, Cow::Owned(write(links).into_bytes()));
+            (response.content_type, response.body) = (content_type, Cow::Owned(write(links)));
             response
         }
     };
@@ -69,7 +72,7 @@ fn host<'a>(request: &Request<'a>, site: &Site<'_>) -> Option<&'a str> {
     Some(host)
 }
 
-fn xml(links: &Links<'_>) -> String {
+fn xml(links: &Links<'_>) -> Vec<u8> {
     let mut out = b"<?xml version='1.0' encoding='utf-8'?>\n".to_vec();
     let mut w = Writer::new(&mut out);
     w.open("XRD").attribute("xmlns", "http://docs.oasis-open.org/ns/xri/xrd-1.0");
@@ -78,14 +81,18 @@ fn xml(links: &Links<'_>) -> String {
     }
     w.close();
     out.push(b'\n');
-    String::from_utf8(out).unwrap_or_default()
+    out
 }
 
-fn json(links: &Links<'_>) -> String {
-    // Addresses contain no other characters that JSON would have to escape.
-    let link = |(relation, url): &(&str, Cow<'_, str>)| {
-        let url = url.replace('\\', "%5C").replace('"', "%22");
-        format!("{{\"rel\":\"{relation}\",\"href\":\"{url}\"}}")
-    };
-    format!("{{\"links\":[{}]}}\n", links.iter().map(link).collect::<Vec<_>>().join(","))
+fn jrd(links: &Links<'_>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Link<'a> {
+        rel: &'a str,
+        href: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Jrd<'a> {
+        links: Vec<Link<'a>>,
+    }
+    json::line(&Jrd { links: links.iter().map(|(rel, href)| Link { rel, href }).collect() })
 }

@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use ring::digest;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::head::Head;
 use super::response::Response;
-use super::status::Status;
 use crate::id::PushId;
 use crate::limits::{NOTIFY_PUSH_BODY_BYTES_MAX, NOTIFY_PUSH_ENDPOINT_BYTES_MAX};
+use crate::wire::json;
 
 /// The operator's settings for push messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,13 +107,11 @@ impl Push {
     /// The response with the public key, which pages need to subscribe at their push services
     /// (`applicationServerKey`).
     pub fn shown(&self) -> Response {
-        let body = format!("{{\"key\":\"{}\"}}\n", self.key);
-        let response = Response {
-            content_type: "application/json",
-            body: Cow::Owned(body.into_bytes()),
-            ..Response::empty(Status::Ok)
-        };
-        response.with("Cache-Control", "no-store")
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            key: &'a str,
+        }
+        Response::json(json::line(&Shown { key: &self.key })).with("Cache-Control", "no-store")
     }
 
     /// Parses a page's subscription.

@@ -22,6 +22,7 @@ pub mod element;
 pub mod error;
 pub mod fault;
 pub mod jid;
+pub mod json;
 pub mod limit;
 pub mod scanner;
 pub mod scope;

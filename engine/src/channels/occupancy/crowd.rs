@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::extension::pubsub::service::channel::string;
+use serde::Serialize;
+
 use crate::limits::NOTIFY_WHO_MAX;
+use crate::wire::json;
 
 /// The subscribers of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,15 +128,20 @@ impl Crowd {
 
     /// The complete state as JSON.
     pub(super) fn state(&self, channel: &str) -> Vec<u8> {
-        let mut out = self.head(channel);
-        out.extend_from_slice(b",\"who\":[");
-        for (at, (name, count)) in self.names.iter().enumerate() {
-            out.extend_from_slice(if at == 0 { b"{\"name\":" } else { b",{\"name\":" });
-            string(&mut out, name);
-            out.extend_from_slice(format!(",\"connections\":{count}}}").as_bytes());
+        #[derive(Serialize)]
+        struct Name<'a> {
+            name: &'a str,
+            connections: u32,
         }
-        out.extend_from_slice(format!("],\"more\":{}}}", self.more).as_bytes());
-        out
+        #[derive(Serialize)]
+        struct State<'a> {
+            channel: &'a str,
+            subscribers: u32,
+            who: Vec<Name<'a>>,
+            more: bool,
+        }
+        let who = self.names.iter().map(|(name, connections)| Name { name, connections: *connections }).collect();
+        json::on_one_line(&State { channel, subscribers: self.subscribers, who, more: self.more })
     }
 
     /// The notification for a subscriber that knows the state `before`: names that have joined and
@@ -143,26 +150,18 @@ impl Crowd {
         if self.more || before.more {
             return self.state(channel);
         }
-        let mut out = self.head(channel);
-        let missing = |of: &Crowd, from: &Crowd, out: &mut Vec<u8>| {
-            for (at, name) in of.names.keys().filter(|name| !from.names.contains_key(*name)).enumerate() {
-                out.extend_from_slice(if at == 0 { b"" } else { b"," });
-                string(out, name);
-            }
-        };
-        out.extend_from_slice(b",\"joined\":[");
-        missing(self, before, &mut out);
-        out.extend_from_slice(b"],\"left\":[");
-        missing(before, self, &mut out);
-        out.extend_from_slice(b"]}");
-        out
-    }
-
-    fn head(&self, channel: &str) -> Vec<u8> {
-        let mut out = b"{\"channel\":".to_vec();
-        string(&mut out, channel);
-        out.extend_from_slice(format!(",\"subscribers\":{}", self.subscribers).as_bytes());
-        out
+        #[derive(Serialize)]
+        struct Change<'a> {
+            channel: &'a str,
+            subscribers: u32,
+            joined: Vec<&'a str>,
+            left: Vec<&'a str>,
+        }
+        fn missing<'a>(of: &'a Crowd, from: &Crowd) -> Vec<&'a str> {
+            of.names.keys().filter(|name| !from.names.contains_key(*name)).map(|name| &**name).collect()
+        }
+        let (joined, left) = (missing(self, before), missing(before, self));
+        json::on_one_line(&Change { channel, subscribers: self.subscribers, joined, left })
     }
 }
 

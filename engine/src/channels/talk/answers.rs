@@ -94,8 +94,7 @@ impl Channels {
                     self.talk_refuses(cx, id, number, reply::UNRECOVERABLE);
                 }
                 Some(page) => {
-                    let place = format!("],\"epoch\":\"{}\",\"offset\":{}}}", self.epoch_of(cx, &node), page.last);
-                    let result = [&b"{\"publications\":["[..], &publications(&page), place.as_bytes()].concat();
+                    let result = reply::history(&publications(&page), &self.epoch_of(cx, &node), page.last);
                     cx.kernel.counters.notify_told.add(page.items.len() as u64);
                     self.talk_replies(cx, id, number, "history", &result);
                 }

@@ -28,11 +28,12 @@ use crate::web::dialect::Subscriber;
 use crate::web::dialect::centrifugo::SUBPROTOCOL;
 use crate::web::dialect::centrifugo::command::{Ask, Command, Connect, History, Named, Subscribe, is_json};
 use crate::web::dialect::centrifugo::publication::JSON;
-use crate::web::dialect::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::dialect::centrifugo::reply::{self, Error, Expiry, Unsubscribed};
 use crate::web::dialect::centrifugo::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::web::dialect::places::Place;
 use crate::web::handshake::{self, Accept};
 use crate::web::{Transport, response::Response};
+use crate::wire::json;
 
 /// Signs that mark a channel as private in Centrifugo. In Throng only the operator's configuration
 /// makes a channel private.
@@ -196,18 +197,18 @@ impl Channels {
         let (Some(talker), left_s) = (listener.talker(), self.left_s(cx, listener.grant.as_deref())) else { return };
         let Stage::Connecting { id: number, subs, left: 0 } = &talker.stage else { return };
         let (number, name, version) = (*number, &talker.name, &cx.kernel.settings.facts.version);
-        let mut result = format!(
-            "{{\"client\":\"{name}\",\"version\":\"Throng {version}\",\"ping\":{CENTRIFUGO_PING_S},\"pong\":true{}",
-            reply::expiry(left_s)
-        )
-        .into_bytes();
-        for (at, (channel, began)) in subs.iter().enumerate() {
-            result.extend_from_slice(if at == 0 { &b",\"subs\":{"[..] } else { b"," });
-            reply::string(&mut result, channel);
-            result.push(b':');
-            result.extend_from_slice(began);
+        let mut result = json::bytes(&reply::Connected {
+            client: name,
+            version: &format!("Throng {version}"),
+            ping: CENTRIFUGO_PING_S,
+            pong: true,
+            expiry: Expiry::of(left_s),
+        });
+        let mut all = b"{}".to_vec();
+        subs.iter().for_each(|(channel, began)| json::add(&mut all, channel, &[began]));
+        if !subs.is_empty() {
+            json::add(&mut result, "subs", &[&all]);
         }
-        result.extend_from_slice(if subs.is_empty() { &b"}"[..] } else { b"}}" });
         let until_s = cx.kernel.now.mono_s() + CENTRIFUGO_PING_S;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.until_s = until_s;
@@ -487,8 +488,9 @@ impl Channels {
         }
         listener.grant = Some(grant.clone());
         let name = listener.talker().map(|talker| talker.name.clone()).unwrap_or_default();
-        let expiry = reply::expiry(self.left_s(cx, Some(&grant)));
-        self.talk_replies(cx, id, number, "refresh", format!("{{\"client\":\"{name}\"{expiry}}}").as_bytes());
+        let expiry = Expiry::of(self.left_s(cx, Some(&grant)));
+        let result = json::bytes(&reply::Refreshed { client: Some(&name), expiry });
+        self.talk_replies(cx, id, number, "refresh", &result);
         self.talk_holds(cx, id);
         Ok(())
     }
@@ -505,8 +507,8 @@ impl Channels {
         if let Some(talker) = self.talker_mut(id) {
             talker.subs[index].grant = Some(grant);
         }
-        let result = reply::expiry(left_s).replacen(',', "", 1);
-        self.talk_replies(cx, id, number, "sub_refresh", format!("{{{result}}}").as_bytes());
+        let result = json::bytes(&reply::Refreshed { client: None, expiry: Expiry::of(left_s) });
+        self.talk_replies(cx, id, number, "sub_refresh", &result);
         Ok(())
     }
 

@@ -5,6 +5,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::channels::Channels;
 use crate::channels::access::Admission;
 use crate::channels::listener::{Kind, Wanted};
@@ -19,6 +21,7 @@ use crate::web::feed_names::channel_of;
 use crate::web::push::Subscription;
 use crate::web::response::Response;
 use crate::web::status::Status;
+use crate::wire::json;
 
 /// The bytes of an address as they are stored. For IPv6, the prefix that a provider assigns to one
 /// customer.
@@ -124,9 +127,14 @@ impl Channels {
             return self.respond(cx, id, Response::empty(Status::NoContent));
         };
         let (network, channel) = (listener.network, channel_of(&listener.places[0].node));
-        let mut out = format!("{{\"channel\":\"{channel}\",\"push\":\"{}\",\"until\":\"", push.text()).into_bytes();
-        datetime::write(&mut out, until_s * 1_000_000, Precision::Seconds);
-        out.extend_from_slice(b"\"}\n");
+        #[derive(Serialize)]
+        struct Registered<'a> {
+            channel: &'a str,
+            push: &'a str,
+            until: &'a str,
+        }
+        let until = datetime::text(until_s * 1_000_000, Precision::Seconds);
+        let out = json::line(&Registered { channel, push: &push.text(), until: &until });
         if body == [1] && cx.kernel.settings.web.channels.publications_s > 0 {
             self.listeners.addresses.made(cx.kernel.now.mono_ms, network, cx.kernel.settings.each_channel_ms());
         }

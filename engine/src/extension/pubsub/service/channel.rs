@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
 
 use super::super::super::change::Change;
 use super::super::super::datetime::{self, Precision};
@@ -31,6 +32,7 @@ use crate::limits::KNOWN_IDS_MAX;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
 use crate::store::{Batch, Found, Query};
 use crate::wire::element::Element;
+use crate::wire::json;
 use crate::wire::limit::Limit;
 use crate::wire::written::read_back;
 
@@ -549,65 +551,42 @@ pub fn told(news: &News) -> Vec<u8> {
 
 /// The same without the content; its length is bounded by a name and a number.
 pub fn told_without_content(news: &News) -> Vec<u8> {
-    let mut out = b"{\"channel\":".to_vec();
-    string(&mut out, node_of(&news.actor));
-    out.extend_from_slice(format!(",\"id\":\"{}\"}}", news.number).as_bytes());
-    out
+    #[derive(Serialize)]
+    struct Place<'a> {
+        channel: &'a str,
+        id: &'a str,
+    }
+    json::on_one_line(&Place { channel: node_of(&news.actor), id: &news.number.to_string() })
 }
 
 fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8> {
-    let mut out = b"{\"channel\":".to_vec();
-    string(&mut out, channel);
-    out.extend_from_slice(format!(",\"id\":\"{number}\",\"item\":").as_bytes());
-    string(&mut out, item.id);
-    if let Some(key) = item.key() {
-        out.extend_from_slice(b",\"key\":");
-        string(&mut out, key);
+    /// The number is a string: not every reader of JSON has 64 bits for one.
+    #[derive(Serialize)]
+    struct Line<'a> {
+        channel: &'a str,
+        id: &'a str,
+        item: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<&'a str>,
+        time: &'a str,
+        #[serde(flatten)]
+        content: Option<Content>,
     }
-    out.extend_from_slice(b",\"time\":\"");
-    datetime::write(&mut out, item.at_us, Precision::Millis);
-    out.push(b'"');
-    if payload && !item.payload.is_empty() {
-        let content = content(item.payload);
-        out.extend_from_slice(b",\"type\":");
-        string(&mut out, &content.kind);
-        if content.base64 {
-            out.extend_from_slice(b",\"base64\":true");
-        }
-        out.extend_from_slice(b",\"data\":");
-        string(&mut out, &content.data);
-    }
-    out.push(b'}');
-    out
-}
-
-/// Appends text as a JSON string (RFC 8259 7), on one line.
-pub fn string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    for c in text.chars() {
-        match c {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            // The last two were line terminators in JavaScript before 2019.
-            '\0'..' ' | '\u{7f}' | '\u{2028}' | '\u{2029}' => {
-                out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
-            }
-            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    out.push(b'"');
+    let content = (payload && !item.payload.is_empty()).then(|| content(item.payload));
+    let time = datetime::text(item.at_us, Precision::Millis);
+    let id = number.to_string();
+    json::on_one_line(&Line { channel, id: &id, item: item.id, key: item.key(), time: &time, content })
 }
 
 /// Content as published.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 struct Content {
+    #[serde(rename = "type")]
     kind: String,
-    data: String,
     /// Whether the data is in base64, because it is not text.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     base64: bool,
+    data: String,
 }
 
 /// The element for this content.

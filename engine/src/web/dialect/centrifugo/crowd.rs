@@ -6,9 +6,10 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::reply::{info, push, string};
+use super::reply::{Info, push};
+use crate::wire::json;
 
 /// A home's report: the complete state, or the changes.
 #[derive(Default, Deserialize)]
@@ -39,21 +40,24 @@ fn read(told: &[u8]) -> Crowd<'_> {
 
 /// The result of a presence command.
 pub fn presence(told: &[u8]) -> Vec<u8> {
-    let mut out = b"{\"presence\":{".to_vec();
-    for (at, Name { name }) in read(told).who.iter().enumerate() {
-        out.extend_from_slice(if at == 0 { b"" } else { b"," });
-        string(&mut out, name);
-        out.push(b':');
-        info(&mut out, name);
+    let mut who = b"{}".to_vec();
+    for Name { name } in &read(told).who {
+        json::add(&mut who, name, &[&json::bytes(&Info::of(name))]);
     }
-    out.extend_from_slice(b"}}");
+    let mut out = b"{}".to_vec();
+    json::add(&mut out, "presence", &[&who]);
     out
 }
 
 /// The result of a presence statistics command.
 pub fn stats(told: &[u8]) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Stats {
+        num_clients: u32,
+        num_users: usize,
+    }
     let Crowd { subscribers, who, .. } = read(told);
-    format!("{{\"num_clients\":{subscribers},\"num_users\":{}}}", who.len()).into_bytes()
+    json::bytes(&Stats { num_clients: subscribers, num_users: who.len() })
 }
 
 /// Appends joins and leaves. A complete state produces none: a client that needs it can query
@@ -62,10 +66,11 @@ pub fn changes(out: &mut Vec<u8>, channel: &str, told: &[u8]) {
     let Crowd { joined, left, .. } = read(told);
     let joined = joined.iter().map(|name| ("join", name));
     for (what, Text(name)) in joined.chain(left.iter().map(|name| ("leave", name))) {
-        let mut content = b"{\"info\":".to_vec();
-        info(&mut content, name);
-        content.push(b'}');
-        push(out, channel, what, &content);
+        #[derive(Serialize)]
+        struct Change<'a> {
+            info: Info<'a>,
+        }
+        push(out, channel, what, &json::bytes(&Change { info: Info::of(name) }));
     }
 }
 

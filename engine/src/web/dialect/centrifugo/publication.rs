@@ -2,8 +2,8 @@
 //! media type in a tag.
 
 use super::command::is_json;
-use super::reply::string;
 use crate::web::item::Item;
+use crate::wire::json;
 
 /// The media type of JSON.
 pub const JSON: &str = "application/json";
@@ -19,12 +19,12 @@ pub fn write(out: &mut Vec<u8>, number: u64, item: &[u8]) {
         true => {
             out.extend(item.data.trim().bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }))
         }
-        false => string(out, &item.data),
+        false => json::write(out, &*item.data),
     }
     out.extend_from_slice(format!(",\"offset\":{number}").as_bytes());
     if !is_plain {
         out.extend_from_slice(b",\"tags\":{\"type\":");
-        string(out, &item.kind);
+        json::write(out, &*item.kind);
         if item.base64 {
             out.extend_from_slice(b",\"encoding\":\"base64\"");
         }

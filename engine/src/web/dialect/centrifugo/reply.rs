@@ -1,18 +1,20 @@
 //! Replies and pushes, each as one text message, and the codes by which the protocol tells a client
 //! how to proceed.
 
-use std::fmt::Write as _;
+use serde::Serialize;
 
 use crate::web::frame::{self, Code, FrameFault};
+use crate::wire::json;
 
 /// Why a command is not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Error {
     /// The error's code.
     pub code: u16,
     /// A description for people.
     pub message: &'static str,
     /// The command may succeed later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
 }
 
@@ -78,19 +80,19 @@ pub enum Unsubscribed {
 }
 
 impl Unsubscribed {
-    fn words(self) -> (u16, &'static str) {
+    fn shown(self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Shown {
+            code: u16,
+            reason: &'static str,
+        }
+        let shown = |code, reason| json::bytes(&Shown { code, reason });
         match self {
-            Unsubscribed::Server => (2000, "server unsubscribe"),
-            Unsubscribed::Insufficient => (2500, "insufficient state"),
-            Unsubscribed::Expired => (2501, "subscription expired"),
+            Unsubscribed::Server => shown(2000, "server unsubscribe"),
+            Unsubscribed::Insufficient => shown(2500, "insufficient state"),
+            Unsubscribed::Expired => shown(2501, "subscription expired"),
         }
     }
-}
-
-/// Appends a JSON string.
-pub fn string(out: &mut Vec<u8>, text: &str) {
-    // Writing to a vector does not fail, and any text can be serialized.
-    let _ = serde_json::to_writer(out, text);
 }
 
 /// Appends a message that consists of these parts.
@@ -99,31 +101,39 @@ fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
+#[derive(Serialize)]
+struct Reply {
+    id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Error>,
+}
+
 /// Appends the reply to a command, with its result under `name`.
 pub fn result(out: &mut Vec<u8>, id: u32, name: &str, result: &[u8]) {
-    message(out, &[format!("{{\"id\":{id},\"{name}\":").as_bytes(), result, b"}"]);
+    let mut reply = json::bytes(&Reply { id, error: None });
+    json::add(&mut reply, name, &[result]);
+    message(out, &[&reply]);
 }
 
 /// Appends the reply to a command that failed.
 pub fn refusal(out: &mut Vec<u8>, id: u32, error: Error) {
-    let Error { code, message: text, temporary } = error;
-    let temporary = if temporary { ",\"temporary\":true" } else { "" };
-    let error = format!("{{\"id\":{id},\"error\":{{\"code\":{code},\"message\":\"{text}\"{temporary}}}}}");
-    message(out, &[error.as_bytes()]);
+    message(out, &[&json::bytes(&Reply { id, error: Some(error) })]);
 }
 
-/// Appends a push for a channel, with its content under `name`.
+/// Appends a push for a channel, with its content under `name`. Each subscriber gets one, so the
+/// content is copied once.
 pub fn push(out: &mut Vec<u8>, channel: &str, name: &str, content: &[u8]) {
     let mut head = b"{\"push\":{\"channel\":".to_vec();
-    string(&mut head, channel);
-    head.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    json::write(&mut head, channel);
+    head.push(b',');
+    json::write(&mut head, name);
+    head.push(b':');
     message(out, &[&head, content, b"}}"]);
 }
 
 /// Appends a push that reports the end of a subscription.
 pub fn unsubscribed(out: &mut Vec<u8>, channel: &str, why: Unsubscribed) {
-    let (code, reason) = why.words();
-    push(out, channel, "unsubscribe", format!("{{\"code\":{code},\"reason\":\"{reason}\"}}").as_bytes());
+    push(out, channel, "unsubscribe", &why.shown());
 }
 
 /// Appends a ping, which the client answers with an empty command.
@@ -131,22 +141,72 @@ pub fn ping(out: &mut Vec<u8>) {
     message(out, &[b"{}"]);
 }
 
-/// Appends the identity of a subscriber: one entry per name, which serves as the user and as the
-/// client.
-pub fn info(out: &mut Vec<u8>, name: &str) {
-    out.extend_from_slice(b"{\"user\":");
-    string(out, name);
-    out.extend_from_slice(b",\"client\":");
-    string(out, name);
-    out.push(b'}');
+/// The identity of a subscriber: one entry per name, which serves as the user and as the client.
+#[derive(Debug, Serialize)]
+pub struct Info<'a> {
+    user: &'a str,
+    client: &'a str,
+}
+
+impl<'a> Info<'a> {
+    /// That of a name.
+    pub fn of(name: &'a str) -> Info<'a> {
+        Info { user: name, client: name }
+    }
 }
 
 /// The validity of a token as reported to clients. They fetch a new token when it is over; the old
 /// one is still valid at that time.
-pub fn expiry(left_s: Option<u64>) -> String {
-    let Some(left_s) = left_s else { return String::new() };
-    let ahead_s = (left_s / 4).min(10);
-    format!(",\"expires\":true,\"ttl\":{}", (left_s - ahead_s).clamp(1, u64::from(u32::MAX)))
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Expiry {
+    expires: bool,
+    /// Seconds.
+    ttl: u64,
+}
+
+impl Expiry {
+    /// That of a token which is valid for so many seconds; none if it does not expire.
+    pub fn of(left_s: Option<u64>) -> Option<Expiry> {
+        let left_s = left_s?;
+        let ahead_s = (left_s / 4).min(10);
+        Some(Expiry { expires: true, ttl: (left_s - ahead_s).clamp(1, u64::from(u32::MAX)) })
+    }
+}
+
+/// The result of the first command, without the subscriptions.
+#[derive(Debug, Serialize)]
+pub struct Connected<'a> {
+    /// The name of the connection.
+    pub client: &'a str,
+    /// Of the server.
+    pub version: &'a str,
+    /// Seconds between pings.
+    pub ping: u32,
+    /// The client answers them.
+    pub pong: bool,
+    /// Of the connection's token.
+    #[serde(flatten)]
+    pub expiry: Option<Expiry>,
+}
+
+/// The result of a new token for the connection.
+#[derive(Debug, Serialize)]
+pub struct Refreshed<'a> {
+    /// The name of the connection; none for the token of a subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<&'a str>,
+    /// Of the token.
+    #[serde(flatten)]
+    pub expiry: Option<Expiry>,
+}
+
+/// The result of a question for earlier publications, which are separated by commas.
+pub fn history(publications: &[u8], epoch: &str, offset: u64) -> Vec<u8> {
+    let mut out = b"{}".to_vec();
+    json::add(&mut out, "publications", &[b"[", publications, b"]"]);
+    json::add(&mut out, "epoch", &[&json::bytes(&epoch)]);
+    json::add(&mut out, "offset", &[&json::bytes(&offset)]);
+    out
 }
 
 /// The result of a subscription.
@@ -169,18 +229,31 @@ pub struct Began<'a> {
 impl Began<'_> {
     /// Writes the result as JSON.
     pub fn write(&self) -> Vec<u8> {
-        let Began { epoch, offset, recovers, recovered, publications, left_s } = self;
-        let mut out = String::from("{\"recoverable\":true,\"positioned\":true");
-        let _ = write!(out, ",\"epoch\":\"{epoch}\",\"offset\":{offset}");
-        if *recovers {
-            let _ = write!(out, ",\"was_recovering\":true,\"recovered\":{recovered}");
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            recoverable: bool,
+            positioned: bool,
+            epoch: &'a str,
+            offset: u64,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            was_recovering: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            recovered: Option<bool>,
+            #[serde(flatten)]
+            expiry: Option<Expiry>,
         }
-        out.push_str(&expiry(*left_s));
-        let mut out = out.into_bytes();
-        if !publications.is_empty() {
-            [b",\"publications\":[", *publications, b"]"].iter().for_each(|part| out.extend_from_slice(part));
+        let mut out = json::bytes(&Shown {
+            recoverable: true,
+            positioned: true,
+            epoch: self.epoch,
+            offset: self.offset,
+            was_recovering: self.recovers,
+            recovered: self.recovers.then_some(self.recovered),
+            expiry: Expiry::of(self.left_s),
+        });
+        if !self.publications.is_empty() {
+            json::add(&mut out, "publications", &[b"[", self.publications, b"]"]);
         }
-        out.push(b'}');
         out
     }
 }
@@ -213,9 +286,9 @@ mod tests {
 
     #[test]
     fn a_token_still_counts_when_its_client_gets_another_one() {
-        assert_eq!(expiry(None), "");
+        assert_eq!(Expiry::of(None), None);
         for (left_s, ttl) in [(0, 1), (1, 1), (4, 3), (40, 30), (3_600, 3_590), (u64::MAX, u64::from(u32::MAX))] {
-            assert_eq!(expiry(Some(left_s)), format!(",\"expires\":true,\"ttl\":{ttl}"));
+            assert_eq!(Expiry::of(Some(left_s)), Some(Expiry { expires: true, ttl }));
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod subscriber;
 
+use serde::Serialize;
+
 pub use self::subscriber::Subscriber;
 use crate::id::PushId;
 use crate::limits::{
@@ -26,6 +28,7 @@ use crate::web::request::Request;
 use crate::web::response::Response;
 use crate::web::row::{Origins, Row};
 use crate::web::status::Status;
+use crate::wire::json;
 
 /// The path of channels.
 const PATH: &str = "/n/";
@@ -42,14 +45,25 @@ pub const ROWS: &[Row] = &[Row {
 
 /// The response to a publication.
 pub fn published(outcome: &Outcome<'_>) -> Response {
-    let quoted = |number: &u64| format!("\"{number}\"");
-    let ids = match &outcome.batch {
-        None => format!("\"id\":{}", quoted(&outcome.number)),
-        Some(numbers) => format!("\"ids\":[{}]", numbers.iter().map(quoted).collect::<Vec<_>>().join(",")),
-    };
-    let crowd = if outcome.tells { format!(",\"subscribers\":{}", outcome.info.subscribers) } else { String::new() };
-    let (channel, repeated) = (outcome.channel, outcome.repeated);
-    Response::json(format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{repeated}{crowd}}}\n").into_bytes())
+    /// Numbers are strings: not every reader of JSON has 64 bits for one.
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        channel: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ids: Option<Vec<String>>,
+        repeated: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subscribers: Option<u32>,
+    }
+    Response::json(json::line(&Shown {
+        channel: outcome.channel,
+        id: outcome.batch.is_none().then(|| outcome.number.to_string()),
+        ids: outcome.batch.as_ref().map(|numbers| numbers.iter().map(u64::to_string).collect()),
+        repeated: outcome.repeated,
+        subscribers: outcome.tells.then_some(outcome.info.subscribers),
+    }))
 }
 
 fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {

@@ -1,5 +1,7 @@
 //! A subscriber at `/n/`: a poll, server-sent events, or WebSocket messages.
 
+use serde::Serialize;
+
 use crate::limits::NOTIFY_PAGE_BYTES_MAX;
 use crate::web::dialect::binary;
 use crate::web::dialect::mercure::place::write_base36;
@@ -10,6 +12,7 @@ use crate::web::frame::{self, Code, FrameFault};
 use crate::web::handshake::Accept;
 use crate::web::response::Response;
 use crate::web::status::Status;
+use crate::wire::json;
 
 /// The header field with the position to continue from, for responses without a body.
 const NEXT_AFTER: &str = "Next-After";
@@ -73,9 +76,15 @@ impl Dialect for Subscriber {
             return;
         }
         let place = position.place();
-        let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.follower.at) };
-        let data = format!("{{\"channel\":\"{}\"{after}}}", channel_of(&place.node));
-        write_event(&mut telling.out, "gap", position, data.as_bytes());
+        #[derive(Serialize)]
+        struct Gap<'a> {
+            channel: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            after: Option<String>,
+        }
+        let after = (!is_feed(&place.node)).then(|| place.follower.at.to_string());
+        let data = json::on_one_line(&Gap { channel: channel_of(&place.node), after });
+        write_event(&mut telling.out, "gap", position, &data);
     }
 
     fn item(&self, telling: &mut Telling, position: Position<'_>, item: &[u8]) {
