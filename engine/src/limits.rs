@@ -1112,6 +1112,16 @@ pub const ROOM_AGAIN_BYTES: u32 = 128 << 10;
 /// Seconds after which a session that is behind repeats a request that was not answered.
 pub const ROOM_AGAIN_S: u32 = 60;
 
+/// Archived messages of a room after which it writes how many there are. Not more than
+/// [`ROOM_HISTORY_MAX`]: a room counts those that came after it when it is read.
+pub const ROOM_COUNTED_EVERY: u32 = 32;
+
+/// Rooms of which one answer says what their member has missed.
+pub const ROOM_COUNTS_PAGE: usize = 200;
+
+/// Bytes of the rows that are read of each of these rooms, for which the user is charged.
+pub const ROOM_COUNT_BYTES: usize = 1_024;
+
 /// Rooms of a directory in one answer.
 pub const ROOM_DIRECTORY_PAGE: usize = 500;
 
@@ -1130,6 +1140,7 @@ pub const ROOM_CHARGED_SHARE: usize = 16;
 pub const ROOM_CREATION_BYTES: usize = ROOM_CHARGED_SHARE * WORK_BYTES_PER_S as usize;
 
 const _: () = assert!(ROOM_HISTORY_MAX <= u8::MAX as usize && ROOM_IDLE_S < ROOM_LOCKED_S);
+const _: () = assert!(ROOM_COUNTED_EVERY as usize <= ROOM_HISTORY_MAX);
 
 // What crosses between processes.
 

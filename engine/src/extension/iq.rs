@@ -8,6 +8,7 @@ use super::adhoc::sessions::Sessions;
 use super::bytestreams::stream::{Activation, StreamHost};
 use super::change::Change;
 use super::contact::Contact;
+use super::inbox::missed::Asked;
 use super::invite::may::Invitations;
 use super::note::Note;
 use super::pending::Pending;
@@ -242,6 +243,8 @@ pub enum Step {
     Command(Box<Act>),
     /// Starts a bytestream. The host reports the outcome, which is the answer.
     Activate(Activation),
+    /// Asks the homes of rooms what the sender has missed there, and continues with what they say.
+    Missed(Asked),
 }
 
 /// How an answered request continues.

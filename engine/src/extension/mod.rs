@@ -20,6 +20,7 @@ pub mod csi;
 pub use crate::wire::datetime;
 pub mod disco;
 pub mod hook;
+pub mod inbox;
 pub mod invite;
 pub mod iq;
 mod join;
@@ -88,6 +89,7 @@ const ROWS: &[Extension] = &[
     invite::EXTENSION,
     avatars::EXTENSION,
     bookmarks::EXTENSION,
+    inbox::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

@@ -40,6 +40,7 @@ macro_rules! pending {
 pending! {
     Avatars(avatars),
     Bookmarks(bookmarks),
+    Inbox(inbox),
     Join(join),
     Last(last),
     Mam(mam),

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use crate::extension;
+use crate::extension::inbox::missed::{Asked, RoomCount};
 use crate::extension::pubsub::node::Node;
 use crate::extension::pubsub::service::in_memory::Ask;
-use crate::id::{ConnId, PushId, SessionId};
+use crate::id::{ConnId, PushId, SessionId, ShardId};
 use crate::io::{Job, PutMode};
 use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
-use crate::store::room::Affiliation;
+use crate::store::room::{Affiliation, Position, Standing};
 use crate::store::{Found, Query, Table};
 
 /// The purpose of an outstanding answer.
@@ -134,6 +135,25 @@ pub(crate) enum RoomRead {
     },
     /// A page of the directory of a service.
     Directory(DirectoryRead),
+    /// What a member has missed of rooms.
+    Counts(Box<CountRead>),
+}
+
+/// The home of a member asks what the member has missed of rooms of this home.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CountRead {
+    /// The member's home.
+    pub(crate) to: ShardId,
+    /// What the question waits for there.
+    pub(crate) token: u64,
+    /// The member's bare JID.
+    pub(crate) user: Box<str>,
+    /// Rooms of which the standing of the member, the record and the last message are read.
+    pub(crate) rooms: Vec<Box<str>>,
+    /// Rooms with messages that they have not counted, which are read.
+    pub(crate) late: Vec<(Standing, Position, Box<str>)>,
+    /// What is known.
+    pub(crate) counts: Vec<RoomCount>,
 }
 
 /// One thing that a stanza to a room needs.
@@ -198,6 +218,18 @@ pub(crate) enum Elsewhere {
     },
     /// Reports that the home of the asker's domain stores.
     Filed(Asker),
+    /// What a member has missed of rooms, by their homes.
+    Missed(Box<Gather>),
+}
+
+/// Answers of several homes are gathered for one of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gather {
+    pub(crate) asker: Asker,
+    pub(crate) asked: Asked,
+    /// Number of homes that have not answered yet.
+    pub(crate) waits: usize,
+    pub(crate) counts: Vec<RoomCount>,
 }
 
 /// A session of an earlier process is being resumed: part of its stored state is read.

@@ -81,4 +81,21 @@ pub enum RoomLetter {
         /// room leaves.
         row: Span,
     },
+    /// The home of a member asks what the member has missed of rooms of this home.
+    Count {
+        /// What waits for the answer there.
+        token: u64,
+        /// The member's bare JID.
+        user: Name,
+        /// The rooms' bare JIDs, separated by NUL.
+        rooms: Name,
+    },
+    /// The answer.
+    Counted {
+        /// What waits for it.
+        token: u64,
+        /// The rooms that know the member; see
+        /// [`RoomCount::written`](crate::extension::inbox::missed::RoomCount::written).
+        counts: Span,
+    },
 }

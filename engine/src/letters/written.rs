@@ -175,6 +175,8 @@ impl Letters {
             }
             RoomLetter::Gone { room, sessions } => self.has_names(&[*room, *sessions]),
             RoomLetter::Listed { room, row } => self.has_names(&[*room]) && self.has_text(&[*row]),
+            RoomLetter::Count { token: _, user, rooms } => self.has_names(&[*user, *rooms]),
+            RoomLetter::Counted { token: _, counts } => self.has_text(&[*counts]),
         }
     }
 

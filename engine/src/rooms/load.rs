@@ -11,6 +11,7 @@ use crate::limits::{
     ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD, ROOM_STANDINGS_IN_MEMORY_MAX,
 };
 use crate::ns;
+use crate::rooms::count::counted;
 use crate::rooms::invite::Asks;
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
@@ -141,6 +142,7 @@ impl Rooms {
             RoomRead::Needs(bare, needs) => self.needs_found(cx, actors, &bare, needs, found),
             RoomRead::Behind { room, session, after } => self.behind_found(cx, &room, &session, after, found),
             RoomRead::Directory(asked) => self.directory_found(cx, asked, found),
+            RoomRead::Counts(read) => self.counts_found(cx, *read, &found),
         }
     }
 
@@ -150,6 +152,7 @@ impl Rooms {
             RoomRead::Room(bare) | RoomRead::Seats(bare) | RoomRead::Needs(bare, _) => bare,
             RoomRead::Behind { room, session, .. } => return caught_up(cx, &room, &session, false),
             RoomRead::Directory(asked) => return self.directory_found(cx, asked, Vec::new()),
+            RoomRead::Counts(read) => return self.counts_found(cx, *read, &[]),
         };
         let Some(hosted) = self.rooms.get_mut(&bare) else { return };
         hosted.reads = false;
@@ -178,7 +181,9 @@ impl Rooms {
             standings.0.iter().filter_map(|row| Some((Standing::jid_of(row)?.into(), Standing::decode(&row.value)?)));
         let all: Option<BTreeMap<Box<str>, Standing>> = few.then(|| all.collect());
         let mut room = Room::new(bare, record, Standings::new(all), cx.kernel.now.mono_s());
-        remember(&mut room, history);
+        if remember(&mut room, history) {
+            room.put(&mut cx.kernel);
+        }
         hosted.state = State::Here(Box::new(room));
         self.seats_found(cx, actors, bare, found.next());
     }
@@ -285,7 +290,7 @@ impl Rooms {
     /// has room for them.
     fn behind_found(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64, found: Vec<Found>) {
         let last_number = match self.rooms.get(room).map(|hosted| &hosted.state) {
-            Some(State::Here(here)) if here.occupant(session).is_some() => here.last_number,
+            Some(State::Here(here)) if here.occupant(session).is_some() => here.record.said.number,
             _ => return caught_up(cx, room, session, false),
         };
         let (rows, more) = rows(found.into_iter().next());
@@ -322,13 +327,15 @@ fn unaddressed(out: &mut Vec<u8>, room: &str, number: u64, element: &Element<'_>
     splice(out, element, &Splice { unaddressed: true, append: &[&id], ..Splice::default() });
 }
 
-/// Fills the recent history from the archive. The rows are in reverse order.
-fn remember(room: &mut Room, mut rows: Vec<Row>) {
+/// Fills the recent history from the archive. The rows are in reverse order. Returns whether there
+/// are messages that the room had not counted.
+fn remember(room: &mut Room, mut rows: Vec<Row>) -> bool {
     rows.reverse();
-    let Some(entries) = live_entries(&rows) else { return };
+    let Some(entries) = live_entries(&rows) else { return false };
+    let stored = room.record.said;
+    room.record.said = counted(stored, &entries);
     let skipped = entries.len().saturating_sub(ROOM_HISTORY_MAX);
     for (number, entry) in entries.into_iter().skip(skipped) {
-        room.last_number = room.last_number.max(number);
         let past = read_back(entry.xml, |element| {
             element.child("body", ns::CLIENT)?;
             let mut xml = Vec::with_capacity(entry.xml.len() + 128);
@@ -339,4 +346,5 @@ fn remember(room: &mut Room, mut rows: Vec<Row>) {
             room.remember(past);
         }
     }
+    stored != room.record.said
 }

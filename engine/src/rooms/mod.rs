@@ -10,6 +10,7 @@
 //! - [`visit`]: entering, nicks, leaving; [`talk`]: messages and the subject
 //! - [`invite`]: invitations and requests for voice; [`admin`]: roles and affiliations; [`owner`] and
 //!   [`config`]: the configuration; [`requests`]: service discovery, relayed requests, moderation
+//! - [`count`]: what absent members have missed
 //! - [`load`]: what is read; [`service`]: requests to the domain, and the directory of its rooms
 //! - [`write`]: stanzas, and how they reach many sessions; [`form`]: data forms
 //!
@@ -19,6 +20,7 @@
 
 mod admin;
 mod config;
+mod count;
 mod form;
 mod invite;
 mod load;
@@ -46,7 +48,7 @@ use crate::rooms::room::{Room, Standings};
 use crate::rooms::visit::NS_MUC;
 use crate::router::users::{Incoming, Parked};
 use crate::settings::RoomCreation;
-use crate::store::room::{Affiliation, Config, Record, Standing, Subject};
+use crate::store::room::{Affiliation, Config, Position, Record, Standing, Subject};
 use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
@@ -324,7 +326,11 @@ impl Rooms {
                 self.occupants = self.occupants.saturating_sub(seats);
                 self.end_if(&mut cx.kernel, &bare, true);
             }
-            self.rooms.remove(&bare);
+            if let Some(Hosted { state: State::Here(room), .. }) = self.rooms.remove(&bare)
+                && room.uncounted > 0
+            {
+                room.put(&mut cx.kernel);
+            }
         }
         cx.kernel.counters.rooms.set(self.rooms.len() as u64);
         cx.kernel.counters.room_occupants.set(self.occupants as u64);
@@ -379,6 +385,7 @@ fn create(kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) -> R
         owners: 0,
         locked: true,
         created_ms: kernel.now.wall_us / 1_000,
+        said: Position::default(),
     };
     let now_s = kernel.now.mono_s();
     let mut room = Room::new(bare_of(stanza.to), record, Standings::new(Some(Default::default())), now_s);

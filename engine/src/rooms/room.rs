@@ -104,8 +104,8 @@ pub(super) struct Room {
     /// Recent messages, at most [`ROOM_HISTORY_MAX`].
     history: VecDeque<Past>,
     history_bytes: usize,
-    /// Number of the last message in the archive, as far as it is known; 0 otherwise.
-    pub(super) last_number: u64,
+    /// Archived messages since the room has last written how many there are.
+    pub(super) uncounted: u32,
     /// Bytes sent, for which the sender of the stanza that caused them is charged.
     spent: Cell<usize>,
     /// Monotonic second at which the room was last used or, if it is locked, was created.
@@ -166,7 +166,7 @@ impl Room {
             standings,
             history: VecDeque::new(),
             history_bytes: 0,
-            last_number: 0,
+            uncounted: 0,
             spent: Cell::new(0),
             since_s: now_s,
             is_queued: false,
@@ -206,8 +206,11 @@ impl Room {
     }
 
     /// Writes the standing of a user.
-    pub(super) fn put_standing(&mut self, kernel: &mut Kernel, bare: &str, standing: Standing) {
+    pub(super) fn put_standing(&mut self, kernel: &mut Kernel, bare: &str, mut standing: Standing) {
         let former = self.standings.get(bare);
+        if !former.is_member() {
+            standing.left = self.here(kernel);
+        }
         standing.put(&mut kernel.writes, &self.jid, bare, &former);
         if former.is_none() != standing.is_none() && kernel.settings.domains.is_of_user(bare) {
             let home = kernel.home(bare);

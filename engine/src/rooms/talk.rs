@@ -108,12 +108,12 @@ impl Room {
         let mut xml = Vec::with_capacity(element.bytes().len() + 320);
         let number = if archived { kernel.next_number() } else { 0 };
         if archived {
-            self.last_number = number;
             let how =
                 Splice { from: Some(&from), to: Some(None), drop: &forged, append: &[&extra], ..Splice::default() };
             splice(&mut xml, element, &how);
             let entry = Entry { incoming: true, waits: false, time_ms, peer: &from, xml: &xml, trail: b"" };
             extension::archive(&mut kernel.writes, &kernel.settings.domains, &self.jid, number, &entry);
+            self.archived(kernel, number, has("body"));
             xml.clear();
             write_stanza_id(&mut extra, &self.jid, number);
         }
@@ -194,7 +194,6 @@ impl Room {
         let archived = self.record.config.archive && kernel.settings.archive && kernel.storage != StorageState::Full;
         let number = if archived { kernel.next_number() } else { 0 };
         if archived {
-            self.last_number = number;
             let mut xml = Vec::with_capacity(live.len() + 64);
             open(&mut xml);
             write_attribute(&mut xml, "from", &self.jid);
@@ -204,6 +203,7 @@ impl Room {
             let time_ms = kernel.now.wall_us / 1_000;
             let entry = Entry { incoming: true, waits: false, time_ms, peer: &self.jid, xml: &xml, trail: b"" };
             extension::archive(&mut kernel.writes, &kernel.settings.domains, &self.jid, number, &entry);
+            self.archived(kernel, number, false);
             let mut stamped = Vec::with_capacity(live.len() + 128);
             insert_at_end(&mut stamped, &live, |out| write_stanza_id(out, &self.jid, number));
             live = stamped;

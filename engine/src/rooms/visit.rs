@@ -300,6 +300,7 @@ impl Room {
         let news = News { gone: true, id, ..News::of(&nick, full, left, presence) };
         if self.occupants.leave(slot, seat).is_some() {
             self.announce(kernel, rank.role, &news, &[full.to_owned()]);
+            self.note_absence(kernel, bare_of(full));
         } else {
             self.tell_own(kernel, &news, &[full.to_owned()]);
         }
@@ -321,6 +322,7 @@ impl Room {
             ..News::of(&occupant.nick, jid, rank, PRESENCE_GONE)
         };
         self.announce(kernel, occupant.role, &news, &own);
+        self.note_absence(kernel, &occupant.bare);
         Some(occupant)
     }
 

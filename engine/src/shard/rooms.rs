@@ -39,6 +39,10 @@ impl Shard {
                 self.rooms.forget(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*user));
             }
             RoomLetter::Listed { room, row } => self.rooms.listed(&mut self.cx, batch.str(*room), batch.bytes(*row)),
+            RoomLetter::Count { token, user, rooms } => {
+                self.rooms.count(&mut self.cx, batch.from, *token, batch.str(*user), batch.str(*rooms));
+            }
+            RoomLetter::Counted { token, counts } => self.rooms_counted(*token, batch.bytes(*counts)),
         }
     }
 

@@ -192,6 +192,20 @@ pub struct Record {
     pub locked: bool,
     /// When the room was created, milliseconds since the Unix epoch.
     pub created_ms: u64,
+    /// The end of its messages. Up to
+    /// [`ROOM_COUNTED_EVERY`](crate::limits::ROOM_COUNTED_EVERY) later ones may be in the archive.
+    pub said: Position,
+}
+
+/// A place in the archived messages of a room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Position {
+    /// The number of the last message before it; 0 for none.
+    pub number: u64,
+    /// How many messages with a text there were up to it, since the room was created.
+    pub count: u64,
+    /// The time at which the room was there, milliseconds since the Unix epoch.
+    pub time_ms: u64,
 }
 
 /// The standing of a user in a room.
@@ -203,12 +217,20 @@ pub struct Standing {
     pub nick: Option<Box<str>>,
     /// Why it was given.
     pub reason: Option<Box<str>>,
+    /// Up to where a member has got the messages of the room. It counts while the member is absent:
+    /// a member in the room gets everything.
+    pub left: Position,
 }
 
 impl Standing {
     /// Whether there is nothing to record.
     pub fn is_none(&self) -> bool {
         self.affiliation == Affiliation::None && self.nick.is_none()
+    }
+
+    /// Whether the room keeps for the user, while absent, up to where the user has its messages.
+    pub fn is_member(&self) -> bool {
+        self.affiliation >= Affiliation::Member
     }
 }
 
@@ -434,9 +456,22 @@ pub fn put_known(batch: &mut Batch, user: &str, room: &str, known: bool) {
     }
 }
 
-/// The query for the rooms that have a standing of a user.
-pub fn known_query(user: &str, rows_max: usize) -> Query {
-    range(user, Box::new([KNOWN]), Box::new([KNOWN + 1]), rows_max)
+/// The query for the rooms that have a standing of a user, in the order of their JIDs, after one. It
+/// reads at most 64 KiB.
+pub fn known_query(user: &str, after: Option<&str>, rows_max: usize) -> Query {
+    let from = match after {
+        None => Box::from([KNOWN].as_slice()),
+        Some(room) => [&[KNOWN], room.as_bytes(), &[0]].concat().into(),
+    };
+    Query::Range {
+        table: Table::Rooms,
+        actor: user.as_bytes().into(),
+        from,
+        until: Some(Box::new([KNOWN + 1])),
+        reverse: false,
+        rows_max: u32::try_from(rows_max).unwrap_or(u32::MAX),
+        bytes_max: 64 << 10,
+    }
 }
 
 /// The room of a row of [`known_query`].
@@ -484,7 +519,9 @@ mod tests {
             former in affiliation(),
             secret: [u8; 16],
             flags: [bool; 4],
+            numbers: [u64; 3],
         ) {
+            let said = Position { number: numbers[0], count: numbers[1], time_ms: numbers[2] };
             let mut batch = Batch::new();
             let config = Config {
                 name: name.as_str().into(),
@@ -494,9 +531,9 @@ mod tests {
                 ..Config::default()
             };
             let record =
-                Record { config, subject: Subject::default(), secret, owners: 1, locked: flags[2], created_ms: 7 };
+                Record { config, subject: Subject::default(), secret, owners: 1, locked: flags[2], created_ms: 7, said };
             record.put(&mut batch, "r@x");
-            let standing = Standing { affiliation, nick: nick.as_deref().map(Into::into), reason: None };
+            let standing = Standing { affiliation, nick: nick.as_deref().map(Into::into), reason: None, left: said };
             standing.put(&mut batch, "r@x", "a@x", &Standing { affiliation: former, ..Standing::default() });
             let seat = Seat { nick: name.as_str().into(), presence: (*b"<presence/>").into() };
             seat.put(&mut batch, "r@x", "a@x/y");

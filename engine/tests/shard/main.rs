@@ -81,6 +81,7 @@ mod rooms;
 mod rosters_agree;
 mod sasl2;
 mod scripts;
+mod sleepers;
 mod slow_link;
 mod suspended;
 mod throttle;

@@ -109,10 +109,10 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
 #[test]
 fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
     let named: Vec<&str> = CASES.iter().map(|(name, ..)| *name).collect();
-    // Services are offered only if the operator has configured some, and conversions have no
-    // requests of their own. Invitations appear before a login, and in commands of another
+    // Services and rooms are offered only if the operator has configured some, and conversions have
+    // no requests of their own. Invitations appear before a login, and in commands of another
     // extension: see `invitations`.
-    let others = ["services", "invite", "avatars", "bookmarks"];
+    let others = ["services", "invite", "avatars", "bookmarks", "inbox"];
     let optional: Vec<&str> = OPTIONAL.iter().copied().filter(|name| !others.contains(name)).collect();
     assert_eq!(named, optional, "a case for each");
     for (name, request, feature, answer) in CASES {

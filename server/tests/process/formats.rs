@@ -328,6 +328,7 @@ fn fill_rooms(batch: &mut Batch) {
         owners: 1,
         locked: false,
         created_ms: THEN_S * 1_000,
+        said: room::Position { number: 8, count: 1, time_ms: THEN_S * 1_000 },
     }
     .put(batch, cave);
     let none = room::Standing::default();
@@ -336,6 +337,7 @@ fn fill_rooms(batch: &mut Batch) {
         affiliation: room::Affiliation::Member,
         nick: Some("juliet".into()),
         reason: Some("of course".into()),
+        left: room::Position { number: 5, count: 0, time_ms: THEN_S * 1_000 },
     }
     .put(batch, cave, JULIET, &none);
     let entry = Entry {

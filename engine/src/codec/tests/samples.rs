@@ -74,6 +74,8 @@ named! { letter_name, LETTERS, Letter:
     Letter::Room(RoomLetter::Knows { .. }) => "Room::Knows",
     Letter::Room(RoomLetter::Forget { .. }) => "Room::Forget",
     Letter::Room(RoomLetter::Listed { .. }) => "Room::Listed",
+    Letter::Room(RoomLetter::Count { .. }) => "Room::Count",
+    Letter::Room(RoomLetter::Counted { .. }) => "Room::Counted",
     Letter::Channel(ChannelLetter::Publish { .. }) => "Channel::Publish",
     Letter::Channel(ChannelLetter::Read { .. }) => "Channel::Read",
     Letter::Channel(ChannelLetter::History { .. }) => "Channel::History",
@@ -619,6 +621,8 @@ impl Draw {
         batch.push(Letter::Room(RoomLetter::Forget { room, user: to }));
         batch.push(Letter::Room(RoomLetter::Gone { room, sessions: to }));
         batch.push(Letter::Room(RoomLetter::Listed { room, row: xml }));
+        batch.push(Letter::Room(RoomLetter::Count { token: self.n(), user: to, rooms: room }));
+        batch.push(Letter::Room(RoomLetter::Counted { token: self.n(), counts: xml }));
     }
 
     fn channels(&mut self, batch: &mut Letters) {

@@ -251,7 +251,7 @@ impl Shard {
     /// Carries out what a feature wants done.
     pub(crate) fn do_step(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
         let paced = asker.paced.zip(asker.session.map(|(session, _)| session));
-        let goes_on = matches!(step, Step::Read(..) | Step::Prepare(..) | Step::Paced(..));
+        let goes_on = matches!(step, Step::Read(..) | Step::Prepare(..) | Step::Paced(..) | Step::Missed(_));
         self.carry_out(asker, account, place, step);
         if let Some((user, session)) = paced.filter(|_| !goes_on) {
             self.paced_over(user, session);
@@ -358,6 +358,7 @@ impl Shard {
             Step::Account(action) => self.do_account_action(asker, account, action),
             Step::Command(act) => self.adhoc(asker, *act),
             Step::Activate(activation) => self.activate(asker, activation),
+            Step::Missed(asked) => self.ask_rooms(asker, asked),
         }
     }
 

@@ -8,6 +8,7 @@
 //!   `floors`: numbers that are not given out again
 //! - `adhoc`: commands of users, and orders of administrators
 //! - `bytestreams`: those that users want to begin, by the host's proxy
+//! - `inbox`: what users have missed of rooms
 //! - `reports`: to the operator
 //! - `push`: services that wake devices are told of messages, by `pushes`
 //! - `web_push`: pages that are closed are told of items; `web_push_ends` of their registrations
@@ -19,6 +20,7 @@ mod bytestreams;
 mod floors;
 mod in_memory;
 mod in_turn;
+mod inbox;
 mod iq;
 mod nodes;
 mod paced;

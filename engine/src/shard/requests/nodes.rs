@@ -93,7 +93,7 @@ impl Shard {
         let most = NODE_TOLD_AT_ONCE;
         let bytes = most * MEMBERSHIP_BYTES;
         let mut queries: Vec<_> = [Named::Own, Named::Given].map(|kind| kind.after(account, "", most, bytes)).into();
-        queries.push(room::known_query(account, most as usize));
+        queries.push(room::known_query(account, None, most as usize));
         self.cx.kernel.read(Pending::Request(RequestRead::Memberships(account.into())), queries);
     }
 

@@ -1,0 +1,69 @@
+//! What a user has missed of rooms: the homes of the rooms are asked, with one letter each, and the
+//! answer waits for all of them.
+
+use crate::extension::Step;
+use crate::extension::inbox::missed::{Asked, RoomCount};
+use crate::kernel::pending::{Asker, Elsewhere, Gather, Pending};
+use crate::letters::{Letter, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::limits::ROOM_COUNT_BYTES;
+use crate::shard::Shard;
+use crate::streams::half::Down;
+use crate::streams::work::work;
+use crate::wire::jid::bare_of;
+
+impl Shard {
+    /// Asks the homes of rooms. The session that asks is charged for their reads.
+    pub(super) fn ask_rooms(&mut self, asker: Asker, asked: Asked) {
+        if asked.rooms.is_empty() {
+            return self.answer_missed(asker, &asked, Vec::new());
+        }
+        if let Some((session, _)) = asker.session {
+            let rooms = asked.rooms.len();
+            self.cx.tell(session, Down::Charge(work(rooms, rooms * ROOM_COUNT_BYTES)));
+        }
+        let kernel = &mut self.cx.kernel;
+        let mut lists = vec![String::new(); usize::from(kernel.settings.shards())];
+        for room in &asked.rooms {
+            let list = &mut lists[kernel.home(room).index()];
+            if !list.is_empty() {
+                list.push_str(ROOM_LIST_BETWEEN);
+            }
+            list.push_str(room);
+        }
+        let user: Box<str> = bare_of(&asker.from).into();
+        let waits = lists.iter().filter(|list| !list.is_empty()).count();
+        let gather = Gather { asker, asked, waits, counts: Vec::new() };
+        let token = kernel.token(Pending::Elsewhere(Elsewhere::Missed(Box::new(gather))));
+        for (letters, list) in kernel.letters.iter_mut().zip(&lists).filter(|(_, list)| !list.is_empty()) {
+            let (user, rooms) = (letters.name(&user), letters.name(list));
+            letters.push(Letter::Room(RoomLetter::Count { token, user, rooms }));
+        }
+    }
+
+    /// A home has answered for its rooms.
+    pub(crate) fn rooms_counted(&mut self, token: u64, counts: &[u8]) {
+        // The entry is in the table until the last answer.
+        let Some(Pending::Elsewhere(Elsewhere::Missed(gather))) = self.cx.kernel.pending.get_mut(&token) else {
+            return;
+        };
+        gather.waits -= 1;
+        gather.counts.extend(RoomCount::read(counts));
+        if gather.waits > 0 {
+            return;
+        }
+        // It is there, as above.
+        let Some(Pending::Elsewhere(Elsewhere::Missed(gather))) = self.cx.kernel.pending.remove(&token) else { return };
+        let Gather { asker, asked, counts, .. } = *gather;
+        if self.actors.asks_still(&asker) {
+            return self.answer_missed(asker, &asked, counts);
+        }
+        if let Some((user, (session, _))) = asker.paced.zip(asker.session) {
+            self.paced_over(user, session);
+        }
+    }
+
+    fn answer_missed(&mut self, asker: Asker, asked: &Asked, counts: Vec<RoomCount>) {
+        let (entries, end) = asked.answer(counts);
+        self.do_step(asker, "", 0, Step::Send(entries, end));
+    }
+}
