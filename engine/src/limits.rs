@@ -1122,6 +1122,24 @@ pub const ROOM_COUNTS_PAGE: usize = 200;
 /// Bytes of the rows that are read of each of these rooms, for which the user is charged.
 pub const ROOM_COUNT_BYTES: usize = 1_024;
 
+/// Members of a room whose devices can be woken while they are absent.
+pub const ROOM_ALERTS_MAX: usize = 10_000;
+
+/// Bytes at the beginning of a text in which members may be mentioned by their nicks.
+pub const ROOM_MENTION_BYTES: usize = 1_024;
+
+/// Addresses that one message may mention.
+pub const ROOM_MENTIONS_MAX: usize = 20;
+
+/// Seconds for which messages of a room do not wake a member again.
+pub const ROOM_ALERT_S: u32 = 60;
+
+/// Bytes of the nick by which others mention a member.
+pub const ROOM_ALERT_NICK_BYTES_MAX: usize = 256;
+
+/// Bytes sent by a room as which a member counts that is woken.
+pub const ROOM_ALERT_BYTES: usize = 1_024;
+
 /// Rooms of a directory in one answer.
 pub const ROOM_DIRECTORY_PAGE: usize = 500;
 

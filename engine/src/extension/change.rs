@@ -6,6 +6,7 @@ use super::pubsub::notice::{News, Notice};
 use super::pubsub::service::known::Known;
 use super::push::row::Registration;
 use crate::store::Batch;
+use crate::store::room::Alert;
 
 /// The direction of a stanza from the user's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,13 @@ pub enum Change {
     Show(Box<str>),
     /// Writes this.
     Write(Batch),
+    /// Tells a room for which messages the user is woken while absent; `None` for none.
+    Alert {
+        /// The room.
+        room: Box<str>,
+        /// When.
+        alert: Option<Alert>,
+    },
     /// Notifies those who may see this event and are interested in it.
     Event(Box<Event>),
     /// Sends these a notice about a node of a service.

@@ -1,6 +1,7 @@
 //! Letters from rooms to the homes of their occupants, and back.
 
 use crate::letters::{Kind, Name, Span};
+use crate::store::room::Alert;
 
 /// Separates the addresses of a list. No address contains it (RFC 7622 3.3).
 pub const ROOM_LIST_BETWEEN: &str = "\0";
@@ -80,6 +81,24 @@ pub enum RoomLetter {
         /// Name and description as [`Listed`](crate::store::room::Listed) writes them; empty if the
         /// room leaves.
         row: Span,
+    },
+    /// The home of a user says for which messages the user is woken while absent.
+    Alert {
+        /// The user's bare JID.
+        user: Name,
+        /// The room's bare JID.
+        room: Name,
+        /// When; `None` for never.
+        alert: Option<Box<Alert>>,
+    },
+    /// A message that wakes absent members of this home. It crosses once.
+    Wake {
+        /// The occupant's JID.
+        from: Name,
+        /// The members' bare JIDs, separated by NUL.
+        to: Name,
+        /// The message, unaddressed.
+        xml: Span,
     },
     /// The home of a member asks what the member has missed of rooms of this home.
     Count {

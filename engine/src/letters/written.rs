@@ -176,6 +176,8 @@ impl Letters {
             RoomLetter::Gone { room, sessions } => self.has_names(&[*room, *sessions]),
             RoomLetter::Listed { room, row } => self.has_names(&[*room]) && self.has_text(&[*row]),
             RoomLetter::Count { token: _, user, rooms } => self.has_names(&[*user, *rooms]),
+            RoomLetter::Alert { user, room, alert: _ } => self.has_names(&[*user, *room]),
+            RoomLetter::Wake { from, to, xml } => self.has_names(&[*from, *to]) && self.has_text(&[*xml]),
             RoomLetter::Counted { token: _, counts } => self.has_text(&[*counts]),
         }
     }

@@ -87,6 +87,7 @@ impl Room {
         if !self.occupants.of_user(bare).is_empty() || !self.standings.knows(bare) {
             return;
         }
+        self.is_awake(bare);
         let former = self.standings.get(bare);
         if former.is_member() {
             let standing = Standing { left: self.here(kernel), ..former.clone() };

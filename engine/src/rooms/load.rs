@@ -11,6 +11,7 @@ use crate::limits::{
     ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD, ROOM_STANDINGS_IN_MEMORY_MAX,
 };
 use crate::ns;
+use crate::rooms::alerts::Alerts;
 use crate::rooms::count::counted;
 use crate::rooms::invite::Asks;
 use crate::rooms::occupants::Occupant;
@@ -21,6 +22,7 @@ use crate::rooms::talk::write_stanza_id;
 use crate::rooms::{Rooms, State, admin, refuse};
 use crate::router::users::Incoming;
 use crate::store::archive::{live_entries, number_of};
+use crate::store::room::Alert;
 use crate::store::room::{Affiliation, Record, Seat, Standing, nick_decode, nick_query};
 use crate::store::{Found, Query, Row, Table};
 use crate::streams::Streams;
@@ -95,8 +97,13 @@ impl Rooms {
             State::Here(room) => room,
             State::Unknown => {
                 hosted.reads = true;
-                let queries =
-                    vec![Record::query(bare), Standing::query_all(bare), history_query(bare), Seat::query(bare, None)];
+                let queries = vec![
+                    Record::query(bare),
+                    Standing::query_all(bare),
+                    history_query(bare),
+                    Alert::query_all(bare),
+                    Seat::query(bare, None),
+                ];
                 cx.kernel.read(Pending::Room(RoomRead::Room(bare.into())), queries);
                 return false;
             }
@@ -169,6 +176,7 @@ impl Rooms {
         let record = found.next().and_then(|found| one_value(vec![found]));
         let standings = rows(found.next());
         let (history, _) = rows(found.next());
+        let (alerts, _) = rows(found.next());
         let Some(record) = record else {
             (hosted.state, hosted.reads) = (State::Missing, false);
             return self.go_on(cx, actors, bare);
@@ -181,6 +189,7 @@ impl Rooms {
             standings.0.iter().filter_map(|row| Some((Standing::jid_of(row)?.into(), Standing::decode(&row.value)?)));
         let all: Option<BTreeMap<Box<str>, Standing>> = few.then(|| all.collect());
         let mut room = Room::new(bare, record, Standings::new(all), cx.kernel.now.mono_s());
+        room.alerts = Alerts::of(&alerts);
         if remember(&mut room, history) {
             room.put(&mut cx.kernel);
         }

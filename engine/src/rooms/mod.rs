@@ -10,7 +10,8 @@
 //! - [`visit`]: entering, nicks, leaving; [`talk`]: messages and the subject
 //! - [`invite`]: invitations and requests for voice; [`admin`]: roles and affiliations; [`owner`] and
 //!   [`config`]: the configuration; [`requests`]: service discovery, relayed requests, moderation
-//! - [`count`]: what absent members have missed
+//! - [`count`]: what absent members have missed; [`alerts`] and [`wake`]: which of
+//!   them are woken
 //! - [`load`]: what is read; [`service`]: requests to the domain, and the directory of its rooms
 //! - [`write`]: stanzas, and how they reach many sessions; [`form`]: data forms
 //!
@@ -19,6 +20,7 @@
 //! shard that has no such session says so, and the room removes the occupant.
 
 mod admin;
+mod alerts;
 mod config;
 mod count;
 mod form;
@@ -32,6 +34,7 @@ mod room;
 mod service;
 mod talk;
 mod visit;
+mod wake;
 mod write;
 
 use std::collections::VecDeque;
@@ -239,7 +242,10 @@ impl Rooms {
             Kind::Response => {
                 match (resource_of(stanza.to), resource_of(stanza.from)) {
                     (Some(_), _) => room.relay_answer(kernel, stanza, element),
-                    (None, None) => room.put_standing(kernel, stanza.from, Standing::default()),
+                    (None, None) => match room.read_alert(kernel, stanza.from, element) {
+                        Some(()) => {}
+                        None => room.put_standing(kernel, stanza.from, Standing::default()),
+                    },
                     (None, Some(_)) => {}
                 }
                 return Ok(None);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, RoomLetter};
 use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
+use crate::rooms::alerts::Alerts;
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::write::{Item, cast, occupant_id, post, write_occupant_id, write_x};
@@ -104,6 +105,8 @@ pub(super) struct Room {
     /// Recent messages, at most [`ROOM_HISTORY_MAX`].
     history: VecDeque<Past>,
     history_bytes: usize,
+    /// Absent members that are woken.
+    pub(super) alerts: Alerts,
     /// Archived messages since the room has last written how many there are.
     pub(super) uncounted: u32,
     /// Bytes sent, for which the sender of the stanza that caused them is charged.
@@ -166,6 +169,7 @@ impl Room {
             standings,
             history: VecDeque::new(),
             history_bytes: 0,
+            alerts: Alerts::default(),
             uncounted: 0,
             spent: Cell::new(0),
             since_s: now_s,
@@ -210,6 +214,9 @@ impl Room {
         let former = self.standings.get(bare);
         if !former.is_member() {
             standing.left = self.here(kernel);
+        }
+        if !standing.is_member() {
+            self.drop_alert(kernel, bare);
         }
         standing.put(&mut kernel.writes, &self.jid, bare, &former);
         if former.is_none() != standing.is_none() && kernel.settings.domains.is_of_user(bare) {

@@ -122,6 +122,7 @@ impl Room {
         kernel.counters.room_messages.one();
         kernel.counters.room_deliveries.add(self.occupants.seats() as u64);
         if has("body") {
+            self.wake_absent(kernel, &from, element, &xml);
             self.remember(Past { time_ms, from: from.into(), xml: Arc::from(xml) });
         }
         Ok(())

@@ -1,19 +1,24 @@
 //! What rooms send to sessions of users of this home, and requests that an extension answers for
 //! them.
 
-use crate::extension::{Target, Way};
+use crate::extension::push::message;
+use crate::extension::{Target, WAKER, Way};
 use crate::id::{ActorKind, SessionId};
 use crate::kernel::pending::Asker;
 use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, ROOM_LIST_BETWEEN, RoomLetter};
 use crate::limits::{ROOM_AGAIN_S, ROOMS_BEHIND_MAX};
+use crate::logs::wake::{Last, Wake};
 use crate::router::users::{Incoming, Known, RosterStep};
 use crate::session::conn::NONE;
 use crate::session::table::BehindRoom;
+use crate::settings::PushDetails;
 use crate::shard::Shard;
 use crate::store::Found;
+use crate::store::room::Alert;
 use crate::store::room::{known_room, put_known};
 use crate::wire::jid::{bare_of, split_resource};
 use crate::wire::splice::address;
+use crate::wire::written::read_back;
 use crate::wire::{Expect, Scanner, StreamScope};
 
 impl Shard {
@@ -39,6 +44,13 @@ impl Shard {
                 self.rooms.forget(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*user));
             }
             RoomLetter::Listed { room, row } => self.rooms.listed(&mut self.cx, batch.str(*room), batch.bytes(*row)),
+            RoomLetter::Alert { user, room, alert } => {
+                let (room, user) = (batch.str(*room), batch.str(*user));
+                self.rooms.alert(&mut self.cx, &mut self.actors, room, user, alert.as_deref());
+            }
+            RoomLetter::Wake { from, to, xml } => {
+                self.wake_for_room(batch.str(*from), batch.str(*to), batch.bytes(*xml))
+            }
             RoomLetter::Count { token, user, rooms } => {
                 self.rooms.count(&mut self.cx, batch.from, *token, batch.str(*user), batch.str(*rooms));
             }
@@ -232,6 +244,31 @@ impl Shard {
             put_known(&mut self.cx.kernel.writes, account, room, false);
         }
         *more
+    }
+
+    /// Tells a room for which messages a user of this home is woken while absent.
+    pub(super) fn send_alert(&mut self, user: &str, room: &str, alert: Option<Alert>) {
+        let home = self.cx.kernel.home(room);
+        let letters = self.cx.kernel.letters_to(home);
+        let (user, room) = (letters.name(user), letters.name(room));
+        letters.push(Letter::Room(RoomLetter::Alert { user, room, alert: alert.map(Box::new) }));
+    }
+
+    /// A message of a room for members of this home that are absent: services that wake their
+    /// devices are told (XEP-0357).
+    fn wake_for_room(&mut self, from: &str, to: &str, unaddressed: &[u8]) {
+        let details = self.cx.kernel.settings.push_details;
+        let body = (details == PushDetails::Body).then(|| read_back(unaddressed, message::text).flatten()).flatten();
+        for account in to.split(ROOM_LIST_BETWEEN) {
+            let user = self.actors.users.find(account);
+            let blocked = user.is_some_and(|user| self.actors.guards(&self.cx, user, Way::In, from).is_some());
+            if blocked || !self.cx.kernel.facts.has(WAKER) {
+                continue;
+            }
+            let last =
+                (details != PushDetails::Count).then(|| Box::new(Last { sender: from.into(), body: body.clone() }));
+            self.logs.woken.push(Wake { account: account.into(), device: None, waiting: 0, last });
+        }
     }
 
     /// Passes requests for the archives of rooms to their extension.

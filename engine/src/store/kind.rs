@@ -128,6 +128,7 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Rooms, "reserved nick", Sort::Begins(&[room::NICK])),
     kind(Table::Rooms, "listed room", Sort::Begins(&[room::LISTED])),
     kind(Table::Rooms, "room that knows a user", Sort::Begins(&[room::KNOWN])),
+    kind(Table::Rooms, "absent member to be woken", Sort::Begins(&[room::ALERT])),
 ];
 
 /// The kind of a row; `None` if this program does not know it.

@@ -11,6 +11,7 @@
 //! 4 | nick                       the bare JID for which a nick is reserved
 //! 5 | localpart                  at the service: a public room, with its name
 //! 6 | room                       at a user: a room in which the user has a standing
+//! 8 | bare JID                   a member whose devices are woken while it is absent
 //! ```
 //!
 //! The rows of a session let a room recognise its occupants after a crash. A room without occupants
@@ -19,7 +20,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Query, Row, Table};
-use crate::limits::{ROOM_LIST_MAX, ROOM_OCCUPANTS_PAGE, ROOM_STANDINGS_IN_MEMORY_MAX};
+use crate::limits::{ROOM_ALERTS_MAX, ROOM_LIST_MAX, ROOM_OCCUPANTS_PAGE, ROOM_STANDINGS_IN_MEMORY_MAX};
 
 pub(super) const RECORD: u8 = 0;
 pub(super) const STANDING: u8 = 1;
@@ -28,6 +29,7 @@ pub(super) const SEAT: u8 = 3;
 pub(super) const NICK: u8 = 4;
 pub(super) const LISTED: u8 = 5;
 pub(super) const KNOWN: u8 = 6;
+pub(super) const ALERT: u8 = 8;
 
 /// First byte of a row's value: its format. The rest is written by `postcard`.
 const FORMAT: u8 = 1;
@@ -480,6 +482,52 @@ pub fn known_room(row: &Row) -> Option<&str> {
     std::str::from_utf8(rest).ok()
 }
 
+/// The messages for which an absent member is woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum When {
+    /// Those that mention it.
+    Mentioned,
+    /// All with a text.
+    Always,
+}
+
+/// A member that is to be woken.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Alert {
+    /// When.
+    pub when: When,
+    /// The nick by which others mention it, in small letters.
+    pub nick: Box<str>,
+}
+
+impl Alert {
+    /// The query for all of a room.
+    pub fn query_all(room: &str) -> Query {
+        range(room, Box::new([ALERT]), Box::new([ALERT + 1]), ROOM_ALERTS_MAX)
+    }
+
+    /// The member of a row.
+    pub fn jid_of(row: &Row) -> Option<&str> {
+        let (&ALERT, rest) = row.sort.split_first()? else { return None };
+        std::str::from_utf8(rest).ok()
+    }
+
+    /// Writes the row of a member.
+    pub fn put(&self, batch: &mut Batch, room: &str, bare: &str) {
+        batch.put(Table::Rooms, room.as_bytes(), &key(ALERT, bare), &[&written(self)]);
+    }
+
+    /// Removes the row of a member.
+    pub fn delete(batch: &mut Batch, room: &str, bare: &str) {
+        batch.delete(Table::Rooms, room.as_bytes(), &key(ALERT, bare));
+    }
+
+    /// Reads a row; `None` if it is damaged or of a later format.
+    pub fn decode(value: &[u8]) -> Option<Alert> {
+        read(value)
+    }
+}
+
 /// Whether a row is whole, for `throng store check`.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
@@ -490,6 +538,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&NICK) => nick_decode(value).is_some(),
         Some(&LISTED) => Listed::decode(value).is_some(),
         Some(&KNOWN) => value == [FORMAT],
+        Some(&ALERT) => Alert::decode(value).is_some(),
         _ => false,
     }
 }
@@ -562,6 +611,18 @@ mod tests {
                     }
                 }
             }
+        }
+
+        #[test]
+        fn rows_read_back(nick in "[^\0]{0,20}", always: bool) {
+            let alert = Alert { when: if always { When::Always } else { When::Mentioned }, nick: nick.into() };
+            let mut batch = Batch::new();
+            alert.put(&mut batch, "r@x", "a@x");
+            let Some(OpView::Put { sort, value, .. }) = batch.iter().next() else { panic!("a row") };
+            prop_assert!(is_whole(sort, value) && !is_whole(sort, &value[..value.len() - 1]));
+            let row = Row { sort: sort.into(), value: value.into() };
+            prop_assert_eq!(Alert::jid_of(&row), Some("a@x"));
+            prop_assert_eq!(Alert::decode(value), Some(alert));
         }
     }
 

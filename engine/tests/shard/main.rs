@@ -82,6 +82,7 @@ mod rosters_agree;
 mod sasl2;
 mod scripts;
 mod sleepers;
+mod sleepers_push;
 mod slow_link;
 mod suspended;
 mod throttle;

@@ -355,6 +355,7 @@ fn fill_rooms(batch: &mut Batch) {
         "romeo@localhost/r",
     );
     room::put_known(batch, JULIET, cave, true);
+    room::Alert { when: room::When::Mentioned, nick: "juliet".into() }.put(batch, cave, JULIET);
     room::Listed { name: "The orchard".into(), description: "".into() }.put(batch, "conference.localhost", "orchard");
 }
 

@@ -23,6 +23,7 @@ use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::hash::{HashKind, Hashes, Tag};
 use crate::store::invitation::{InvitationId, Invited};
 use crate::store::report::Report;
+use crate::store::room::{Alert, When};
 use crate::store::token::{TokenAnswer, TokenKind, TokenShown};
 use crate::web::Transport;
 use crate::web::bosh::read::{Begins, Key, Named, Ver, Wrapper};
@@ -74,6 +75,8 @@ named! { letter_name, LETTERS, Letter:
     Letter::Room(RoomLetter::Knows { .. }) => "Room::Knows",
     Letter::Room(RoomLetter::Forget { .. }) => "Room::Forget",
     Letter::Room(RoomLetter::Listed { .. }) => "Room::Listed",
+    Letter::Room(RoomLetter::Alert { .. }) => "Room::Alert",
+    Letter::Room(RoomLetter::Wake { .. }) => "Room::Wake",
     Letter::Room(RoomLetter::Count { .. }) => "Room::Count",
     Letter::Room(RoomLetter::Counted { .. }) => "Room::Counted",
     Letter::Channel(ChannelLetter::Publish { .. }) => "Channel::Publish",
@@ -622,6 +625,9 @@ impl Draw {
         batch.push(Letter::Room(RoomLetter::Gone { room, sessions: to }));
         batch.push(Letter::Room(RoomLetter::Listed { room, row: xml }));
         batch.push(Letter::Room(RoomLetter::Count { token: self.n(), user: to, rooms: room }));
+        let alert = self.maybe(|_| Box::new(Alert { when: When::Mentioned, nick: "j".into() }));
+        batch.push(Letter::Room(RoomLetter::Alert { user: to, room, alert }));
+        batch.push(Letter::Room(RoomLetter::Wake { from, to, xml }));
         batch.push(Letter::Room(RoomLetter::Counted { token: self.n(), counts: xml }));
     }
 

@@ -8,6 +8,7 @@
 //! exists, absence in one place does not count as removal, and the first read or write merges the
 //! places.
 
+mod alerts;
 mod list;
 mod places;
 
@@ -36,6 +37,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 48, version: "1.2", title: "Bookmarks" },
         Xep { number: 402, version: "1.2.0", title: "PEP Native Bookmarks" },
         Xep { number: 411, version: "1.1.0", title: "Bookmarks Conversion" },
+        Xep { number: 492, version: "0.2.0", title: "Chat Notification Settings" },
     ],
     account_vars: |server| if converts(server) { VARS } else { &[] },
     joins: Some(joins),
@@ -76,7 +78,11 @@ pub(super) struct Join {
 impl Join {
     pub(super) fn go_on(self, around: &Around<'_>, found: &[Found], step: Step) -> Step {
         match Places::read(found, &step) {
-            Some(places) => places.change(&self.account, self.now_us, around.bare, &self.change, step),
+            Some(places) => {
+                let before = places.rooms();
+                let step = places.change(&self.account, self.now_us, around.bare, &self.change, step);
+                step.with(alerts::changes(around.server, around.bare, &self.account, &self.change, &before))
+            }
             None => step,
         }
     }

@@ -144,6 +144,11 @@ impl<'a> Places<'a> {
         all
     }
 
+    /// The rooms of the items.
+    pub(super) fn rooms(&self) -> Vec<Box<str>> {
+        self.items.iter().map(|kept| kept.bookmark.id.clone()).collect()
+    }
+
     fn item(&self, bare: Bare, id: &str) -> Option<&Kept> {
         self.items.iter().find(|kept| same(bare, &kept.bookmark.id, id))
     }

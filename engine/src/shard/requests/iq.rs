@@ -377,6 +377,7 @@ impl Shard {
     fn do_change(&mut self, asker: &Asker, place: usize, change: Change) {
         let change = match change {
             Change::Write(batch) => return self.write_rows(&batch),
+            Change::Alert { room, alert } => return self.send_alert(bare_of(&asker.from), &room, alert),
             Change::Event(event) => {
                 let session = asker.session.map(|(session, _)| session);
                 let user = match session {
@@ -423,6 +424,7 @@ impl Shard {
         let Some(user) = self.actors.sessions.get(session).map(|session| session.user) else { return };
         match change {
             Change::Write(_)
+            | Change::Alert { .. }
             | Change::Event(_)
             | Change::Notice(_)
             | Change::News(_)

@@ -1,0 +1,116 @@
+//! Absent members whose devices are woken for messages of the room (XEP-0357), as their bookmarks
+//! say (XEP-0492).
+//!
+//! The homes of members report the settings when bookmarks change. A message wakes a member once in
+//! a while, however many follow. Members of one home are named in one letter.
+
+use crate::actors::Actors;
+use crate::kernel::Kernel;
+use crate::letters::{Kind, Letter, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::limits::{ROOM_ALERT_BYTES, ROOM_ALERT_NICK_BYTES_MAX, ROOM_ALERT_S, ROOM_ALERTS_MAX, beginning};
+use crate::rooms::Rooms;
+use crate::rooms::alerts::{Said, Sleeper};
+use crate::rooms::room::Room;
+use crate::router::users::Incoming;
+use crate::store::room::{Alert, When};
+use crate::streams::Streams;
+use crate::wire::Element;
+use crate::wire::text::write_attribute;
+
+/// Marks a setting that takes its turn like a stanza. It never leaves the server.
+const NS_ALERT: &str = "urn:throng:rooms:alert";
+
+impl Room {
+    /// Notes for which messages a member is woken; `None` for none.
+    fn set_alert(&mut self, kernel: &mut Kernel, bare: &str, alert: Option<Alert>) {
+        let alerts = &mut self.alerts.0;
+        let is_new = !alerts.contains_key(bare);
+        match alert.filter(|_| self.standings.get(bare).is_member()) {
+            Some(_) if is_new && alerts.len() >= ROOM_ALERTS_MAX => {}
+            Some(alert) => {
+                alert.put(&mut kernel.writes, &self.jid, bare);
+                alerts.insert(bare.into(), Sleeper { alert, rests_until_s: 0 });
+            }
+            None => self.drop_alert(kernel, bare),
+        }
+    }
+
+    /// A user is not woken any more.
+    pub(super) fn drop_alert(&mut self, kernel: &mut Kernel, bare: &str) {
+        if self.alerts.0.remove(bare).is_some() {
+            Alert::delete(&mut kernel.writes, &self.jid, bare);
+        }
+    }
+
+    /// The setting that a home has reported as a stanza; `None` for another stanza.
+    pub(super) fn read_alert(&mut self, kernel: &mut Kernel, bare: &str, element: &Element<'_>) -> Option<()> {
+        let alert = element.child("alert", NS_ALERT)?;
+        let when = match alert.attribute("when").as_deref() {
+            Some("always") => Some(When::Always),
+            Some("mentioned") => Some(When::Mentioned),
+            _ => None,
+        };
+        let nick = alert.attribute("nick").unwrap_or_default();
+        self.set_alert(kernel, bare, when.map(|when| Alert { when, nick: nick.as_ref().into() }));
+        Some(())
+    }
+
+    /// Wakes absent members for a message. `xml` is unaddressed.
+    pub(super) fn wake_absent(&mut self, kernel: &mut Kernel, from: &str, element: &Element<'_>, xml: &[u8]) {
+        if self.alerts.0.is_empty() {
+            return;
+        }
+        let Some(said) = Said::of(element) else { return };
+        let now_s = kernel.now.mono_s();
+        let mut lists = vec![String::new(); usize::from(kernel.settings.shards())];
+        let mut woken = 0;
+        for (bare, sleeper) in &mut self.alerts.0 {
+            let rests = now_s < sleeper.rests_until_s || !self.occupants.of_user(bare).is_empty();
+            if rests || (sleeper.alert.when == When::Mentioned && !said.mentions(&self.jid, bare, &sleeper.alert.nick))
+            {
+                continue;
+            }
+            sleeper.rests_until_s = now_s + ROOM_ALERT_S;
+            woken += 1;
+            let list = &mut lists[kernel.home(bare).index()];
+            if !list.is_empty() {
+                list.push_str(ROOM_LIST_BETWEEN);
+            }
+            list.push_str(bare);
+        }
+        for (letters, list) in kernel.letters.iter_mut().zip(&lists).filter(|(_, list)| !list.is_empty()) {
+            let (from, to, xml) = (letters.name(from), letters.name(list), letters.write(xml));
+            letters.push(Letter::Room(RoomLetter::Wake { from, to, xml }));
+        }
+        self.spend(woken * ROOM_ALERT_BYTES);
+    }
+
+    /// A member is in the room: the next message after it has left wakes it.
+    pub(super) fn is_awake(&mut self, bare: &str) {
+        if let Some(sleeper) = self.alerts.0.get_mut(bare) {
+            sleeper.rests_until_s = 0;
+        }
+    }
+}
+
+impl Rooms {
+    /// The home of a user reports for which messages the user is woken. That takes its turn like a
+    /// stanza of the account, as a removal does.
+    pub(crate) fn alert(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        room: &str,
+        user: &str,
+        alert: Option<&Alert>,
+    ) {
+        let mut xml = b"<iq type='result'><alert".to_vec();
+        write_attribute(&mut xml, "xmlns", NS_ALERT);
+        if let Some(alert) = alert {
+            write_attribute(&mut xml, "when", if alert.when == When::Always { "always" } else { "mentioned" });
+            write_attribute(&mut xml, "nick", beginning(&alert.nick, ROOM_ALERT_NICK_BYTES_MAX));
+        }
+        xml.extend_from_slice(b"/></iq>");
+        self.incoming(cx, actors, Incoming { kind: Kind::Response, origin: None, from: user, to: room, xml: &xml });
+    }
+}
