@@ -614,7 +614,7 @@ mod tests {
         }
 
         #[test]
-        fn rows_read_back(nick in "[^\0]{0,20}", always: bool) {
+        fn an_alert_reads_back(nick in "[^\0]{0,20}", always: bool) {
             let alert = Alert { when: if always { When::Always } else { When::Mentioned }, nick: nick.into() };
             let mut batch = Batch::new();
             alert.put(&mut batch, "r@x", "a@x");
