@@ -67,7 +67,7 @@ impl Contacts {
     /// their clients.
     pub(crate) fn notice(&mut self, cx: &mut Streams, notice: &Notice) {
         let mut to = Receivers::default();
-        notice.to.iter().for_each(|jid| to.add(cx.kernel.home(bare_of(jid)), jid));
+        notice.to.iter().for_each(|jid| to.add(cx.kernel.home(bare_of(jid)), &[jid]));
         cx.kernel.spread(to.by_shard(), |letters, to| {
             let (node, from) = (letters.name(&notice.node), letters.name(&notice.from));
             let (subscribers, contacts) = (letters.name(to), letters.name(""));
@@ -203,7 +203,7 @@ fn receivers(
         if cx.kernel.settings.domains.find_in(bare_of(jid).split_once('@').map_or("", |(_, domain)| domain)).is_some()
             && may(jid, roster.state(bare_of(jid)).from())
         {
-            explicit.add(home(jid), jid);
+            explicit.add(home(jid), &[jid]);
         }
     }
     for (contact, _) in roster.contacts().filter(|(_, state)| state.from()) {
@@ -213,8 +213,8 @@ fn receivers(
         // The subscribed one of a contact's addresses gets the event already.
         match subscribers.iter().find(|jid| bare_of(jid) == contact) {
             Some(jid) if jid.len() == contact.len() => {}
-            Some(jid) => implicit.add(home(jid), jid),
-            None => implicit.add(home(contact), contact),
+            Some(jid) => implicit.add(home(jid), &[jid]),
+            None => implicit.add(home(contact), &[contact]),
         }
     }
     (explicit, implicit)

@@ -18,7 +18,7 @@ use crate::streams::work::work;
 /// Node names in the form that a letter has.
 fn list(nodes: &Nodes) -> String {
     let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
-    names.join(&BETWEEN.to_string())
+    names.join(BETWEEN)
 }
 
 impl Contacts {
@@ -54,7 +54,7 @@ impl Contacts {
         }
         let full = actors.full_jid(session);
         let mut asked = Receivers::default();
-        page.iter().for_each(|contact| asked.add(cx.kernel.home(contact), contact));
+        page.iter().for_each(|contact| asked.add(cx.kernel.home(contact), &[contact]));
         cx.tell(session, Down::Charge(work(page.len(), 0)));
         let names = list(&walk.nodes);
         let homes = cx.kernel.spread(asked.by_shard(), |letters, list| {

@@ -84,12 +84,20 @@ impl Follower {
 
     /// Whether a read is in progress.
     pub fn is_asking(&self) -> bool {
-        matches!(self.standing, Standing::Asked(_))
+        self.asked().is_some()
+    }
+
+    /// The number of the read in progress.
+    pub fn asked(&self) -> Option<u32> {
+        match self.standing {
+            Standing::Asked(Number(number)) => Some(u32::from_ne_bytes(number)),
+            Standing::Head | Standing::Behind => None,
+        }
     }
 
     /// Whether the read in progress has this number.
     pub fn has_asked(&self, number: u32) -> bool {
-        self.standing == Standing::Asked(Number(number.to_ne_bytes()))
+        self.asked() == Some(number)
     }
 
     /// A read has begun.

@@ -3,7 +3,7 @@
 use crate::id::ShardId;
 
 /// Separates the names of a list in a letter; no JID can contain it.
-pub const BETWEEN: char = '\0';
+pub const BETWEEN: &str = "\0";
 
 /// Receivers grouped by the shard that serves them, in the form of a letter: each shard gets its
 /// list with the payload once.
@@ -15,16 +15,16 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// Adds a receiver.
-    pub fn add(&mut self, shard: ShardId, name: &str) {
+    /// Adds a receiver, whose name is in pieces.
+    pub fn add(&mut self, shard: ShardId, name: &[&str]) {
         if self.lists.len() <= shard.index() {
             self.lists.resize_with(shard.index() + 1, String::new);
         }
         let list = &mut self.lists[shard.index()];
         if !list.is_empty() {
-            list.push(BETWEEN);
+            list.push_str(BETWEEN);
         }
-        list.push_str(name);
+        list.extend(name.iter().copied());
         self.count += 1;
     }
 
@@ -53,7 +53,7 @@ mod tests {
     fn each_shard_is_named_once_with_all_its_receivers() {
         let mut receivers = Receivers::default();
         for (shard, name) in [(3, "a"), (1, "b"), (3, "c")] {
-            receivers.add(ShardId(shard), name);
+            receivers.add(ShardId(shard), &[name]);
         }
         assert_eq!(receivers.by_shard().collect::<Vec<_>>(), [(ShardId(1), "b"), (ShardId(3), "a\0c")]);
         assert_eq!((receivers.count(), receivers.at(ShardId(0)), receivers.at(ShardId(9))), (3, "", ""));

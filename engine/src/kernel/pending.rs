@@ -130,8 +130,10 @@ pub(crate) enum RoomRead {
         room: Box<str>,
         /// The session's full JID.
         session: Box<str>,
-        /// They follow this one.
-        after: u64,
+        /// The number of the request.
+        asked: u32,
+        /// The number of the last message at the time of the request.
+        last: u64,
     },
     /// A page of the directory of a service.
     Directory(DirectoryRead),

@@ -20,7 +20,7 @@ pub use bosh::{BoshAsked, BoshLetter};
 pub use channel::ChannelLetter;
 pub use login::{Answer, Apply, Filing, Gained, Leave, LoginLetter, Question, Redeem, Settle, Shows};
 pub use node::NodeLetter;
-pub use room::{ROOM_LIST_BETWEEN, RoomLetter};
+pub use room::RoomLetter;
 pub use user::{PresenceNews, UserLetter};
 
 /// A piece of a batch's text.
@@ -331,22 +331,6 @@ impl Letters {
         }
         let start = self.names.len();
         self.names.push_str(name);
-        Name(Span::since(start, self.names.len()))
-    }
-
-    /// Begins an address that is written in pieces, and returns where. No other address may be
-    /// written to this batch before [`Letters::end_name`].
-    pub fn begin_name(&mut self) -> usize {
-        self.names.len()
-    }
-
-    /// Appends a piece of the address that was begun.
-    pub fn add_to_name(&mut self, piece: &str) {
-        self.names.push_str(piece);
-    }
-
-    /// Ends the address that was begun at `start`.
-    pub fn end_name(&mut self, start: usize) -> Name {
         Name(Span::since(start, self.names.len()))
     }
 

@@ -3,9 +3,6 @@
 use crate::letters::{Kind, Name, Span};
 use crate::store::room::Alert;
 
-/// Separates the addresses of a list. No address contains it (RFC 7622 3.3).
-pub const ROOM_LIST_BETWEEN: &str = "\0";
-
 /// Letters for rooms, and from them.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum RoomLetter {
@@ -30,26 +27,19 @@ pub enum RoomLetter {
         session: Name,
         /// They follow this one.
         after: u64,
+        /// The number of the request.
+        asked: u32,
     },
-    /// One of these messages.
-    Again {
-        /// The room's or an occupant's JID.
-        from: Name,
-        /// The session's full JID.
-        to: Name,
-        /// The stanza, unaddressed.
-        xml: Span,
-        /// Its number.
-        number: u64,
-    },
-    /// These were all, or all of one request.
+    /// The answer.
     CaughtUp {
         /// The room's bare JID.
         room: Name,
         /// The session's full JID.
         session: Name,
-        /// Whether there are more.
-        more: bool,
+        /// The number of the request.
+        asked: u32,
+        /// The messages, as [`Page`](crate::follow::Page) encodes them: complete stanzas.
+        page: Span,
     },
     /// Sessions that received a cast do not exist.
     Gone {

@@ -164,11 +164,12 @@ impl Letters {
 
     fn has_of_room(&self, letter: &RoomLetter) -> bool {
         match letter {
-            RoomLetter::Cast { kind: _, from, to, xml, number: _ } | RoomLetter::Again { from, to, xml, number: _ } => {
+            RoomLetter::Cast { kind: _, from, to, xml, number: _ } => {
                 self.has_names(&[*from, *to]) && self.has_text(&[*xml])
             }
-            RoomLetter::CatchUp { room, session, after: _ } | RoomLetter::CaughtUp { room, session, more: _ } => {
-                self.has_names(&[*room, *session])
+            RoomLetter::CatchUp { room, session, after: _, asked: _ } => self.has_names(&[*room, *session]),
+            RoomLetter::CaughtUp { room, session, asked: _, page } => {
+                self.has_names(&[*room, *session]) && self.has_text(&[*page])
             }
             RoomLetter::Knows { user, room, knows: _ } | RoomLetter::Forget { room, user } => {
                 self.has_names(&[*room, *user])

@@ -5,10 +5,11 @@
 //! member has missed is a difference: no message is read for it.
 
 use crate::extension::inbox::missed::RoomCount;
+use crate::follow::BETWEEN;
 use crate::id::ShardId;
 use crate::kernel::Kernel;
 use crate::kernel::pending::{CountRead, Pending, RoomRead};
-use crate::letters::{Letter, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::letters::{Letter, RoomLetter};
 use crate::limits::{ROOM_AGAIN_BYTES, ROOM_COUNTED_EVERY};
 use crate::ns;
 use crate::rooms::room::Room;
@@ -120,7 +121,7 @@ impl Rooms {
         let mut read =
             CountRead { to, token, user: user.into(), rooms: Vec::new(), late: Vec::new(), counts: Vec::new() };
         let mut queries = Vec::new();
-        for room in rooms.split(ROOM_LIST_BETWEEN) {
+        for room in rooms.split(BETWEEN) {
             match self.here(room).filter(|here| here.standings.knows(user)) {
                 Some(here) => read.counts.extend(here.missed_by(user, &here.standings.get(user))),
                 None => {

@@ -1,10 +1,12 @@
 //! What rooms read from the store: the room itself, and what single stanzas need.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::actors::Actors;
 use crate::extension::offline::Keep;
+use crate::follow::Page;
 use crate::kernel::pending::{Pending, RoomNeed as Need, RoomRead, one_value};
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::limits::{
@@ -21,13 +23,14 @@ use crate::rooms::room::{Past, Room, Standings};
 use crate::rooms::talk::write_stanza_id;
 use crate::rooms::{Rooms, State, admin, refuse};
 use crate::router::users::Incoming;
-use crate::store::archive::{live_entries, number_of};
+use crate::store::archive::{Entry, live_entries, number_of};
 use crate::store::room::Alert;
 use crate::store::room::{Affiliation, Record, Seat, Standing, nick_decode, nick_query};
 use crate::store::{Found, Query, Row, Table};
 use crate::streams::Streams;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
+use crate::wire::splice::address;
 use crate::wire::written::read_back;
 use crate::wire::{Element, Splice, splice};
 
@@ -147,7 +150,9 @@ impl Rooms {
             RoomRead::Room(bare) => self.room_found(cx, actors, &bare, found),
             RoomRead::Seats(bare) => self.seats_found(cx, actors, &bare, found.into_iter().next()),
             RoomRead::Needs(bare, needs) => self.needs_found(cx, actors, &bare, needs, found),
-            RoomRead::Behind { room, session, after } => self.behind_found(cx, &room, &session, after, found),
+            RoomRead::Behind { room, session, asked, last } => {
+                self.behind_found(cx, &room, &session, asked, last, found);
+            }
             RoomRead::Directory(asked) => self.directory_found(cx, asked, found),
             RoomRead::Counts(read) => self.counts_found(cx, *read, &found),
         }
@@ -157,7 +162,9 @@ impl Rooms {
     fn unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, read: RoomRead) {
         let bare = match read {
             RoomRead::Room(bare) | RoomRead::Seats(bare) | RoomRead::Needs(bare, _) => bare,
-            RoomRead::Behind { room, session, .. } => return caught_up(cx, &room, &session, false),
+            RoomRead::Behind { room, session, asked, .. } => {
+                return caught_up(cx, &room, &session, asked, &Page::default());
+            }
             RoomRead::Directory(asked) => return self.directory_found(cx, asked, Vec::new()),
             RoomRead::Counts(read) => return self.counts_found(cx, *read, &[]),
         };
@@ -273,15 +280,10 @@ impl Rooms {
 
 impl Rooms {
     /// A session that is behind requests the next messages.
-    pub(crate) fn catch_up(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64) {
-        let known = match self.rooms.get(room).map(|hosted| &hosted.state) {
-            Some(State::Here(here)) => here.occupant(session).is_some(),
-            _ => false,
+    pub(crate) fn catch_up(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64, asked: u32) {
+        let Some(last) = self.last_number(room, session) else {
+            return caught_up(cx, room, session, asked, &Page::default());
         };
-        // It has left meanwhile, or the room has ended.
-        if !known {
-            return caught_up(cx, room, session, false);
-        }
         let query = Query::Range {
             table: Table::Archive,
             actor: room.as_bytes().into(),
@@ -292,41 +294,47 @@ impl Rooms {
             bytes_max: ROOM_AGAIN_BYTES,
         };
         let (room, session) = (room.into(), session.into());
-        cx.kernel.read(Pending::Room(RoomRead::Behind { room, session, after }), vec![query]);
+        cx.kernel.read(Pending::Room(RoomRead::Behind { room, session, asked, last }), vec![query]);
+    }
+
+    /// The number of the last message of a room, for a session in it. `None` if the session has
+    /// left meanwhile, or the room has ended.
+    fn last_number(&self, room: &str, session: &str) -> Option<u64> {
+        match self.rooms.get(room).map(|hosted| &hosted.state) {
+            Some(State::Here(here)) => here.occupant(session).map(|_| here.record.said.number),
+            _ => None,
+        }
     }
 
     /// Messages for a session that is behind were read. If there are more, it requests them when it
     /// has room for them.
-    fn behind_found(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64, found: Vec<Found>) {
-        let last_number = match self.rooms.get(room).map(|hosted| &hosted.state) {
-            Some(State::Here(here)) if here.occupant(session).is_some() => here.record.said.number,
-            _ => return caught_up(cx, room, session, false),
-        };
+    fn behind_found(&mut self, cx: &mut Streams, room: &str, session: &str, asked: u32, last: u64, found: Vec<Found>) {
+        let now = self.last_number(room, session);
         let (rows, more) = rows(found.into_iter().next());
-        let Some(entries) = live_entries(&rows) else { return caught_up(cx, room, session, false) };
-        let mut last = rows.last().and_then(|row| number_of(&row.sort)).unwrap_or(after);
-        let home = cx.kernel.home(bare_of(session));
-        for (number, entry) in entries.into_iter().filter(|(number, _)| *number > after) {
-            last = last.max(number);
-            let letters = cx.kernel.letters_to(home);
-            let span =
-                read_back(entry.xml, |element| letters.write_with(|out| unaddressed(out, room, number, element)));
-            if let Some(xml) = span {
-                let (from, to) = (letters.name(entry.peer), letters.name(session));
-                letters.push(Letter::Room(RoomLetter::Again { from, to, xml, number }));
-            }
-        }
-        // Messages since the read began are in the archive, and this stream did not get them.
-        caught_up(cx, room, session, more || last < last_number);
+        let (Some(now), Some(entries)) = (now, live_entries(&rows)) else {
+            return caught_up(cx, room, session, asked, &Page::default());
+        };
+        let item = |(number, entry): (u64, Entry<'_>)| {
+            let mut xml = Vec::with_capacity(entry.xml.len() + 256);
+            read_back(entry.xml, |element| unaddressed(&mut xml, room, number, element))?;
+            let mut stanza = Vec::with_capacity(xml.len() + 256);
+            address(&mut stanza, &xml, entry.peer, session);
+            Some((number, Cow::Owned(stanza)))
+        };
+        let read = rows.last().and_then(|row| number_of(&row.sort)).unwrap_or_default();
+        // The session was not sent what has been said since the read began.
+        let (upto, more) = (if more { read } else { read.max(last) }, more || now > last);
+        let items = entries.into_iter().filter_map(item).collect();
+        caught_up(cx, room, session, asked, &Page { last: now, upto, more, gap: false, items });
     }
 }
 
-/// Ends the answer to a request of a session that is behind.
-fn caught_up(cx: &mut Streams, room: &str, session: &str, more: bool) {
+/// Answers a session that is behind.
+fn caught_up(cx: &mut Streams, room: &str, session: &str, asked: u32, page: &Page<'_>) {
     let home = cx.kernel.home(bare_of(session));
     let letters = cx.kernel.letters_to(home);
-    let (room, session) = (letters.name(room), letters.name(session));
-    letters.push(Letter::Room(RoomLetter::CaughtUp { room, session, more }));
+    let (room, session, page) = (letters.name(room), letters.name(session), letters.write(&page.encode()));
+    letters.push(Letter::Room(RoomLetter::CaughtUp { room, session, asked, page }));
 }
 
 /// Writes an archived message as it was sent to the occupants.

@@ -42,8 +42,9 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::actors::Actors;
+use crate::follow::BETWEEN;
 use crate::kernel::Kernel;
-use crate::letters::{Kind, Letter, ROOM_LIST_BETWEEN, UserLetter};
+use crate::letters::{Kind, Letter, UserLetter};
 use crate::limits::{ROOM_CHARGED_SHARE, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX};
 use crate::rooms::owner::Fate;
 use crate::rooms::requests::{Answer, Request};
@@ -290,7 +291,7 @@ impl Rooms {
 
     /// Sessions that received something from a room do not exist: their visits are over.
     pub(crate) fn gone(&mut self, cx: &mut Streams, actors: &mut Actors, room: &str, sessions: &str) {
-        for full in sessions.split(ROOM_LIST_BETWEEN) {
+        for full in sessions.split(BETWEEN) {
             let xml = b"<presence type='unavailable'></presence>";
             let kind = Kind::Directed { unavailable: true };
             self.incoming(cx, actors, Incoming { kind, origin: None, from: full, to: room, xml });

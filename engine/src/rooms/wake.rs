@@ -5,8 +5,9 @@
 //! a while, however many follow. Members of one home are named in one letter.
 
 use crate::actors::Actors;
+use crate::follow::Receivers;
 use crate::kernel::Kernel;
-use crate::letters::{Kind, Letter, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::letters::{Kind, Letter, RoomLetter};
 use crate::limits::{ROOM_ALERT_BYTES, ROOM_ALERT_NICK_BYTES_MAX, ROOM_ALERT_S, ROOM_ALERTS_MAX, beginning};
 use crate::rooms::Rooms;
 use crate::rooms::alerts::{Said, Sleeper};
@@ -62,8 +63,7 @@ impl Room {
         }
         let Some(said) = Said::of(element) else { return };
         let now_s = kernel.now.mono_s();
-        let mut lists = vec![String::new(); usize::from(kernel.settings.shards())];
-        let mut woken = 0;
+        let mut woken = Receivers::default();
         for (bare, sleeper) in &mut self.alerts.0 {
             let rests = now_s < sleeper.rests_until_s || !self.occupants.of_user(bare).is_empty();
             if rests || (sleeper.alert.when == When::Mentioned && !said.mentions(&self.jid, bare, &sleeper.alert.nick))
@@ -71,18 +71,13 @@ impl Room {
                 continue;
             }
             sleeper.rests_until_s = now_s + ROOM_ALERT_S;
-            woken += 1;
-            let list = &mut lists[kernel.home(bare).index()];
-            if !list.is_empty() {
-                list.push_str(ROOM_LIST_BETWEEN);
-            }
-            list.push_str(bare);
+            woken.add(kernel.home(bare), &[bare]);
         }
-        for (letters, list) in kernel.letters.iter_mut().zip(&lists).filter(|(_, list)| !list.is_empty()) {
-            let (from, to, xml) = (letters.name(from), letters.name(list), letters.write(xml));
-            letters.push(Letter::Room(RoomLetter::Wake { from, to, xml }));
-        }
-        self.spend(woken * ROOM_ALERT_BYTES);
+        kernel.spread(woken.by_shard(), |letters, to| {
+            let (from, to, xml) = (letters.name(from), letters.name(to), letters.write(xml));
+            Letter::Room(RoomLetter::Wake { from, to, xml })
+        });
+        self.spend(woken.count() * ROOM_ALERT_BYTES);
     }
 
     /// A member is in the room: the next message after it has left wakes it.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::extension::offline::Keep;
+use crate::follow::Receivers;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::rooms::rank::Rank;
@@ -105,28 +106,11 @@ pub(super) fn cast<'a>(
     number: u64,
     to: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> usize {
-    let mut count = 0;
-    let mut open = vec![None; usize::from(kernel.settings.shards())];
-    for (bare, resource) in to {
-        count += 1;
-        let home = kernel.home(bare);
-        let letters = kernel.letters_to(home);
-        match &open[home.index()] {
-            None => {
-                let from = letters.name(from);
-                open[home.index()] = Some((from, letters.begin_name()));
-            }
-            Some(_) => letters.add_to_name(crate::letters::ROOM_LIST_BETWEEN),
-        }
-        letters.add_to_name(bare);
-        letters.add_to_name("/");
-        letters.add_to_name(resource);
-    }
-    for (letters, open) in kernel.letters.iter_mut().zip(open) {
-        if let Some((from, start)) = open {
-            let (to, xml) = (letters.end_name(start), letters.write(unaddressed));
-            letters.push(Letter::Room(RoomLetter::Cast { kind, from, to, xml, number }));
-        }
-    }
-    count
+    let mut receivers = Receivers::default();
+    to.for_each(|(bare, resource)| receivers.add(kernel.home(bare), &[bare, "/", resource]));
+    kernel.spread(receivers.by_shard(), |letters, to| {
+        let (from, to, xml) = (letters.name(from), letters.name(to), letters.write(unaddressed));
+        Letter::Room(RoomLetter::Cast { kind, from, to, xml, number })
+    });
+    receivers.count()
 }

@@ -4,6 +4,7 @@
 use super::conn::NONE;
 use crate::extension::Notes;
 use crate::extension::presence::PresenceId;
+use crate::follow::Follower;
 use crate::id::SessionId;
 use crate::slots::Slots;
 use crate::store::ids::Ids;
@@ -64,12 +65,8 @@ impl Walk {
 pub struct BehindRoom {
     /// The room's bare JID.
     pub room: Box<str>,
-    /// Number of the last message that it has received, or was not to receive.
-    pub after: u64,
-    /// Monotonic second at which the next messages were requested, if they were.
-    pub asked_s: Option<u32>,
-    /// Whether the requested messages no longer fit: the rest of them is requested later.
-    pub full: bool,
+    /// Its position. The number of a request is the monotonic second at which it was sent.
+    pub follower: Follower,
 }
 
 /// State that few sessions have.
@@ -172,9 +169,18 @@ impl Session {
         directed
     }
 
+    /// Its position in a room in which it is behind.
+    pub fn behind_in(&mut self, room: &str) -> Option<&mut Follower> {
+        let mut rooms = self.extra.as_mut()?.behind.iter_mut();
+        rooms.find(|behind| *behind.room == *room).map(|behind| &mut behind.follower)
+    }
+
     /// Frees the rare state if it is empty.
     pub fn trim(&mut self) {
-        self.extra.take_if(|extra| extra.is_empty());
+        self.extra.take_if(|extra| {
+            extra.behind.retain(|behind| !behind.follower.is_at_head());
+            extra.is_empty()
+        });
     }
 
     /// Whether it is available (RFC 6121 4.2).

@@ -38,7 +38,7 @@ impl Shard {
     /// unknown (XEP-0163 4).
     pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, (number, xml): (u64, &[u8])) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
-        let mut missed = String::new();
+        let mut missed = Vec::new();
         for to in to.split(BETWEEN).filter(|to| !to.is_empty()) {
             match cx.kernel.settings.domains.of(to) {
                 Some((domain, ActorKind::Component)) if explicit => {
@@ -47,12 +47,11 @@ impl Shard {
                 Some((_, ActorKind::Component | ActorKind::Rooms)) => {}
                 None | Some((_, ActorKind::Users | ActorKind::Service(_))) => {
                     if !self.contacts.event_for(cx, actors, node, from, to, explicit, (number, xml)) {
-                        missed.extend((!missed.is_empty()).then_some(BETWEEN));
-                        missed.push_str(to);
+                        missed.push(to);
                     }
                 }
             }
         }
-        self.contacts.report_missed(cx, node, number, &missed);
+        self.contacts.report_missed(cx, node, number, &missed.join(BETWEEN));
     }
 }

@@ -3,9 +3,10 @@
 
 use crate::extension::push::message;
 use crate::extension::{Target, WAKER, Way};
+use crate::follow::{BETWEEN, Follower, Page};
 use crate::id::{ActorKind, SessionId};
 use crate::kernel::pending::Asker;
-use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, RoomLetter};
 use crate::limits::{ROOM_AGAIN_S, ROOMS_BEHIND_MAX};
 use crate::logs::wake::{Last, Wake};
 use crate::router::users::{Incoming, Known, RosterStep};
@@ -27,14 +28,11 @@ impl Shard {
             RoomLetter::Cast { kind, from, to, xml, number } => {
                 self.cast(*kind, batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
             }
-            RoomLetter::CatchUp { room, session, after } => {
-                self.rooms.catch_up(&mut self.cx, batch.str(*room), batch.str(*session), *after);
+            RoomLetter::CatchUp { room, session, after, asked } => {
+                self.rooms.catch_up(&mut self.cx, batch.str(*room), batch.str(*session), *after, *asked);
             }
-            RoomLetter::Again { from, to, xml, number } => {
-                self.again_from_room(batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
-            }
-            RoomLetter::CaughtUp { room, session, more } => {
-                self.caught_up_in_room(batch.str(*room), batch.str(*session), *more);
+            RoomLetter::CaughtUp { room, session, asked, page } => {
+                self.caught_up_in_room(batch.str(*room), batch.str(*session), *asked, batch.bytes(*page));
             }
             RoomLetter::Gone { room, sessions } => {
                 self.rooms.gone(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*sessions));
@@ -61,28 +59,24 @@ impl Shard {
     /// Delivers a stanza of a room to sessions of this home. Those that do not exist are reported to
     /// the room. An empty stanza asks only for that.
     fn cast(&mut self, kind: Kind, from: &str, to: &str, unaddressed: &[u8], number: u64) {
-        let mut gone = String::new();
+        let mut gone = Vec::new();
         let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
-        for full in to.split(ROOM_LIST_BETWEEN) {
+        for full in to.split(BETWEEN) {
             stanza.clear();
             if unaddressed.is_empty() {
                 ask_whether_there(&mut stanza, from, full);
             } else {
                 address(&mut stanza, unaddressed, from, full);
             }
-            let there = self.cast_to(kind, from, full, &stanza, number, unaddressed.is_empty());
-            if !there {
-                if !gone.is_empty() {
-                    gone.push_str(ROOM_LIST_BETWEEN);
-                }
-                gone.push_str(full);
+            if !self.cast_to(kind, from, full, &stanza, number, unaddressed.is_empty()) {
+                gone.push(full);
             }
         }
         if !gone.is_empty() {
             let room = bare_of(from);
             let home = self.cx.kernel.home(room);
             let letters = self.cx.kernel.letters_to(home);
-            let (room, sessions) = (letters.name(room), letters.name(&gone));
+            let (room, sessions) = (letters.name(room), letters.name(&gone.join(BETWEEN)));
             letters.push(Letter::Room(RoomLetter::Gone { room, sessions }));
         }
     }
@@ -130,25 +124,19 @@ impl Shard {
     /// Hands a message of a room to a session. One without room for it falls behind, as it does in
     /// the log of its user: it gets nothing more of this room until it has read the archive up to
     /// the end.
-    fn message_of_room(&mut self, session: SessionId, from: &str, stanza: &[u8], number: u64) {
-        let behind = self.actors.sessions.get(session).and_then(|session| session.extra.as_ref());
-        let behind = behind.is_some_and(|extra| extra.behind.iter().any(|behind| *behind.room == *bare_of(from)));
-        if !behind && (number == 0 || !self.cx.is_busy(session)) {
-            return self.actors.hand_ephemeral(&mut self.cx, session, stanza);
+    fn message_of_room(&mut self, id: SessionId, from: &str, stanza: &[u8], number: u64) {
+        let Some(session) = self.actors.sessions.get_mut(id) else { return };
+        let is_behind = session.behind_in(bare_of(from)).is_some();
+        if !is_behind && (number == 0 || !self.cx.is_busy(id)) {
+            return self.actors.hand_ephemeral(&mut self.cx, id, stanza);
         }
-        if behind && number != 0 {
-            return;
+        let behind = &mut session.extra.get_or_insert_default().behind;
+        if !is_behind && behind.len() < ROOMS_BEHIND_MAX {
+            behind.push(BehindRoom { room: bare_of(from).into(), follower: Follower::behind(number - 1) });
+            self.cx.kernel.counters.room_behind.one();
+        } else if !is_behind || number == 0 {
+            self.cx.kernel.counters.stanzas_dropped.one();
         }
-        let Some(state) = self.actors.sessions.get_mut(session).filter(|_| !behind) else {
-            return self.cx.kernel.counters.stanzas_dropped.one();
-        };
-        let extra = state.extra.get_or_insert_default();
-        if extra.behind.len() >= ROOMS_BEHIND_MAX {
-            return self.cx.kernel.counters.stanzas_dropped.one();
-        }
-        let room = bare_of(from).into();
-        extra.behind.push(BehindRoom { room, after: number - 1, asked_s: None, full: false });
-        self.cx.kernel.counters.room_behind.one();
     }
 
     /// A session may have room again: it requests what it has missed of rooms.
@@ -157,14 +145,14 @@ impl Shard {
         let full = self.actors.full_jid(id);
         // It has ended, or is behind nowhere.
         let Some(extra) = self.actors.sessions.get_mut(id).and_then(|session| session.extra.as_mut()) else { return };
-        let due = |behind: &&mut BehindRoom| behind.asked_s.is_none_or(|asked_s| now_s >= asked_s + ROOM_AGAIN_S);
+        let is_due = |behind: &&mut BehindRoom| behind.follower.asked().is_none_or(|s| now_s >= s + ROOM_AGAIN_S);
         // One at a time: what it reads of one may fill it again.
-        let Some(behind) = extra.behind.iter_mut().find(due) else { return };
-        (behind.asked_s, behind.full) = (Some(now_s), false);
-        let home = self.cx.kernel.home(&behind.room);
+        let Some(BehindRoom { room, follower }) = extra.behind.iter_mut().find(is_due) else { return };
+        follower.ask(now_s);
+        let home = self.cx.kernel.home(room);
         let letters = self.cx.kernel.letters_to(home);
-        let (room, session) = (letters.name(&behind.room), letters.name(&full));
-        letters.push(Letter::Room(RoomLetter::CatchUp { room, session, after: behind.after }));
+        let (room, session) = (letters.name(room), letters.name(&full));
+        letters.push(Letter::Room(RoomLetter::CatchUp { room, session, after: follower.at, asked: now_s }));
     }
 
     fn session_of(&self, full: &str) -> Option<SessionId> {
@@ -174,38 +162,27 @@ impl Shard {
         sessions.find(|(_, session)| Some(&*session.resource) == resource).map(|(id, _)| id)
     }
 
-    /// A message for a session that is behind in a room.
-    fn again_from_room(&mut self, from: &str, to: &str, unaddressed: &[u8], number: u64) {
-        // It has ended.
-        let Some(id) = self.session_of(to) else { return };
-        let busy = self.cx.is_busy(id);
-        let extra = self.actors.sessions.get_mut(id).and_then(|session| session.extra.as_mut());
-        let behind = extra.and_then(|extra| extra.behind.iter_mut().find(|behind| *behind.room == *bare_of(from)));
-        // A repeated request was answered twice.
-        let Some(behind) = behind.filter(|behind| number > behind.after && !behind.full) else { return };
-        if busy {
-            behind.full = true;
-            return;
-        }
-        behind.after = number;
-        let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
-        address(&mut stanza, unaddressed, from, to);
-        self.actors.hand_bytes(&mut self.cx, id, 0, &stanza);
-    }
-
-    /// A session has got what it has requested of a room.
-    fn caught_up_in_room(&mut self, room: &str, full: &str, more: bool) {
+    /// A room has sent what a session has missed. What does not fit is requested later.
+    fn caught_up_in_room(&mut self, room: &str, full: &str, asked: u32, page: &[u8]) {
         // It has ended.
         let Some(id) = self.session_of(full) else { return };
-        // A repeated request was answered twice, and the session is behind no more.
+        let follower = self.actors.sessions.get_mut(id).and_then(|session| session.behind_in(room));
+        // It was behind in an earlier visit, or has asked again since.
+        let Some(mut follower) = follower.filter(|follower| follower.has_asked(asked)).copied() else { return };
+        let page = Page::decode(page).unwrap_or_default();
+        let after = follower.at;
+        follower.read(page.upto.max(after), page.more);
+        // A row of the archive has several messages: the first ones may be known.
+        for (number, stanza) in page.items.iter().filter(|(number, _)| *number > after) {
+            if self.cx.is_busy(id) {
+                follower.miss(*number);
+                break;
+            }
+            self.actors.hand_bytes(&mut self.cx, id, 0, stanza);
+        }
         let Some(session) = self.actors.sessions.get_mut(id) else { return };
-        // The same.
-        let Some(extra) = session.extra.as_mut() else { return };
-        // The same.
-        let Some(at) = extra.behind.iter().position(|behind| *behind.room == *room) else { return };
-        match more || extra.behind[at].full {
-            true => extra.behind[at].asked_s = None,
-            false => drop(extra.behind.swap_remove(at)),
+        if let Some(place) = session.behind_in(room) {
+            *place = follower;
         }
         session.trim();
     }
@@ -259,7 +236,7 @@ impl Shard {
     fn wake_for_room(&mut self, from: &str, to: &str, unaddressed: &[u8]) {
         let details = self.cx.kernel.settings.push_details;
         let body = (details == PushDetails::Body).then(|| read_back(unaddressed, message::text).flatten()).flatten();
-        for account in to.split(ROOM_LIST_BETWEEN) {
+        for account in to.split(BETWEEN) {
             let user = self.actors.users.find(account);
             let blocked = user.is_some_and(|user| self.actors.guards(&self.cx, user, Way::In, from).is_some());
             if blocked || !self.cx.kernel.facts.has(WAKER) {

@@ -69,7 +69,6 @@ named! { letter_name, LETTERS, Letter:
     Letter::Node(NodeLetter::Forget { .. }) => "Node::Forget",
     Letter::Room(RoomLetter::Cast { .. }) => "Room::Cast",
     Letter::Room(RoomLetter::CatchUp { .. }) => "Room::CatchUp",
-    Letter::Room(RoomLetter::Again { .. }) => "Room::Again",
     Letter::Room(RoomLetter::CaughtUp { .. }) => "Room::CaughtUp",
     Letter::Room(RoomLetter::Gone { .. }) => "Room::Gone",
     Letter::Room(RoomLetter::Knows { .. }) => "Room::Knows",
@@ -617,9 +616,8 @@ impl Draw {
         batch.push(Letter::Node(NodeLetter::Forget { node: id, user: from }));
         let (room, to, xml) = (self.name(batch), self.name(batch), self.span(batch));
         batch.push(Letter::Room(RoomLetter::Cast { kind: Kind::Response, from, to, xml, number: self.n() }));
-        batch.push(Letter::Room(RoomLetter::CatchUp { room, session: to, after: self.n() }));
-        batch.push(Letter::Room(RoomLetter::Again { from, to, xml, number: self.n() }));
-        batch.push(Letter::Room(RoomLetter::CaughtUp { room, session: to, more: self.flag() }));
+        batch.push(Letter::Room(RoomLetter::CatchUp { room, session: to, after: self.n(), asked: self.n() as u32 }));
+        batch.push(Letter::Room(RoomLetter::CaughtUp { room, session: to, asked: self.n() as u32, page: xml }));
         batch.push(Letter::Room(RoomLetter::Knows { user: to, room, knows: self.flag() }));
         batch.push(Letter::Room(RoomLetter::Forget { room, user: to }));
         batch.push(Letter::Room(RoomLetter::Gone { room, sessions: to }));

@@ -3,8 +3,9 @@
 
 use crate::extension::Step;
 use crate::extension::inbox::missed::{Asked, RoomCount};
+use crate::follow::Receivers;
 use crate::kernel::pending::{Asker, Elsewhere, Gather, Pending};
-use crate::letters::{Letter, ROOM_LIST_BETWEEN, RoomLetter};
+use crate::letters::{Letter, RoomLetter};
 use crate::limits::ROOM_COUNT_BYTES;
 use crate::shard::Shard;
 use crate::streams::half::Down;
@@ -22,22 +23,16 @@ impl Shard {
             self.cx.tell(session, Down::Charge(work(rooms, rooms * ROOM_COUNT_BYTES)));
         }
         let kernel = &mut self.cx.kernel;
-        let mut lists = vec![String::new(); usize::from(kernel.settings.shards())];
-        for room in &asked.rooms {
-            let list = &mut lists[kernel.home(room).index()];
-            if !list.is_empty() {
-                list.push_str(ROOM_LIST_BETWEEN);
-            }
-            list.push_str(room);
-        }
+        let mut rooms = Receivers::default();
+        asked.rooms.iter().for_each(|room| rooms.add(kernel.home(room), &[room]));
         let user: Box<str> = bare_of(&asker.from).into();
-        let waits = lists.iter().filter(|list| !list.is_empty()).count();
+        let waits = rooms.by_shard().count();
         let gather = Gather { asker, asked, waits, counts: Vec::new() };
         let token = kernel.token(Pending::Elsewhere(Elsewhere::Missed(Box::new(gather))));
-        for (letters, list) in kernel.letters.iter_mut().zip(&lists).filter(|(_, list)| !list.is_empty()) {
-            let (user, rooms) = (letters.name(&user), letters.name(list));
-            letters.push(Letter::Room(RoomLetter::Count { token, user, rooms }));
-        }
+        kernel.spread(rooms.by_shard(), |letters, rooms| {
+            let (user, rooms) = (letters.name(&user), letters.name(rooms));
+            Letter::Room(RoomLetter::Count { token, user, rooms })
+        });
     }
 
     /// A home has answered for its rooms.
