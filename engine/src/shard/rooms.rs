@@ -19,7 +19,7 @@ use crate::store::room::Alert;
 use crate::store::room::{known_room, put_known};
 use crate::wire::jid::{bare_of, split_resource};
 use crate::wire::splice::address;
-use crate::wire::written::read_back;
+use crate::wire::written::{from_of_stanza, read_back};
 use crate::wire::{Expect, Scanner, StreamScope};
 
 impl Shard {
@@ -178,13 +178,24 @@ impl Shard {
                 follower.miss(*number);
                 break;
             }
-            self.actors.hand_bytes(&mut self.cx, id, 0, stanza);
+            if !self.is_blocked(id, stanza) {
+                self.actors.hand_bytes(&mut self.cx, id, 0, stanza);
+            }
         }
         let Some(session) = self.actors.sessions.get_mut(id) else { return };
         if let Some(place) = session.behind_in(room) {
             *place = follower;
         }
         session.trim();
+    }
+
+    /// Whether the user of a session has blocked the sender of a message since it was sent (XEP-0191
+    /// 3.3).
+    fn is_blocked(&self, id: SessionId, stanza: &[u8]) -> bool {
+        let user = self.actors.sessions.get(id).map(|session| session.user);
+        let Some(user) = user.filter(|&user| self.actors.has_notes(user)) else { return false };
+        let refuses = |from: String| self.actors.guards(&self.cx, user, Way::In, &from).is_some();
+        from_of_stanza(stanza).is_some_and(refuses)
     }
 
     /// Presence that is not directed, for an address of rooms. A room grants no subscription.

@@ -247,3 +247,36 @@ romeo receives: <presence type='error' id='p' from='cave@conference.localhost/ro
     text += &enters("juliet", "j", &[]);
     play(&text);
 }
+
+/// XEP-0191 3.3: what a client blocks while it is behind does not come from the archive either.
+#[test]
+fn a_slow_session_gets_nothing_that_it_has_blocked_meanwhile() {
+    let mut text = room(&[]);
+    text += &enters("nurse", "n", &["romeo"]);
+    text += &sees("romeo", "r", "nurse");
+    text += &enters("juliet", "j", &["nurse", "romeo"]);
+    text += &sees("romeo", "r", "juliet");
+    text += &sees("nurse", "n", "juliet");
+    text += "juliet sends: <enable xmlns='urn:xmpp:sm:3'/>\njuliet receives: <enabled xmlns='urn:xmpp:sm:3'/>\n";
+    let hears = |who: &str, resource: &str, by: &str, id: &str| {
+        format!(
+            "{who} receives: <message type='groupchat' id='{id}' from='cave@conference.localhost/{by}' to='{who}@localhost/{resource}'>{{any}}</message>\n"
+        )
+    };
+    for (by, id) in [("romeo", "0"), ("romeo", "1"), ("nurse", "2")] {
+        text += &format!(
+            "{by} sends: <message type='groupchat' id='{id}' to='cave@conference.localhost'><body>Ho</body></message>\n"
+        );
+        text += &hears("romeo", "r", by, id);
+        text += &hears("nurse", "n", by, id);
+    }
+    text += &hears("juliet", "j", "romeo", "0");
+    text += "juliet receives nothing
+juliet sends: <iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='cave@conference.localhost/romeo'/></block></iq>
+juliet receives: <iq type='result' id='b' to='juliet@localhost/j'/>
+juliet sends: <a xmlns='urn:xmpp:sm:3' h='2'/>\n";
+    text += &hears("juliet", "j", "nurse", "2");
+    text += "juliet receives nothing\n";
+    // One unacknowledged message fills a session's limit.
+    play_with(&text, |settings| settings.unacked_max = 1);
+}
