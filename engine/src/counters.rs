@@ -265,6 +265,9 @@ counter_table! {
     rooms_created Count "Rooms created.";
     rooms_ended Count "Rooms destroyed, or left by their last occupant while temporary.";
     room_messages Count "Messages that rooms have accepted for all their occupants.";
+    room_casts Count "Stanzas that rooms have sent to their occupants: messages, presence and changes.";
+    room_copies Count "Copies of these stanzas, one for each session that receives one.";
+    room_waiting Gauge "Stanzas in the longest queue of a room that waits for the store, in the last second.";
     room_deliveries Count "Copies of these messages, one for each session in the room.";
     room_behind Count "Times that a session had no room for a message of a room, and reads it later from the archive of the room.";
     components Gauge "Connected external components (XEP-0114).";

@@ -24,7 +24,7 @@ pub mod observers;
 pub mod orders;
 pub mod outbound;
 pub mod portable;
-mod rooms;
+pub mod rooms;
 pub mod router;
 pub mod session;
 pub mod settings;

@@ -1143,6 +1143,12 @@ pub const ROOM_ALERT_BYTES: usize = 1_024;
 /// Rooms of a directory in one answer.
 pub const ROOM_DIRECTORY_PAGE: usize = 500;
 
+/// Seconds whose joins of strangers may come to a room at once, at the permitted rate.
+pub const ROOM_JOINS_BURST_S: u32 = 10;
+
+/// Longest time for which an operator can close a room to strangers, seconds.
+pub const ROOM_CLOSED_S_MAX: u32 = 7 * 86_400;
+
 /// Seconds for which an empty room stays in memory.
 pub const ROOM_IDLE_S: u32 = 30;
 

@@ -111,6 +111,10 @@ pub struct Settings {
     pub component_queue_bytes_max: usize,
     /// Who may create rooms.
     pub room_creation: RoomCreation,
+    /// Users without an affiliation that may join one room per second; 0 for any number.
+    pub room_joins_per_s: u32,
+    /// Whether all rooms admit only users with an affiliation, for the time of an attack.
+    pub room_members_only: bool,
     /// The assignment of partitions to shards, and the number of shards.
     pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -315,6 +319,8 @@ impl Settings {
                 ..Default::default()
             },
             room_creation: RoomCreation::Users,
+            room_joins_per_s: 0,
+            room_members_only: false,
             admins: Arc::default(),
             inviters: Arc::default(),
             invitations: Invitations::Contacts,

@@ -20,6 +20,8 @@ pub enum Command {
     Account(AccountCommand),
     /// Invitations.
     Invitation(InvitationCommand),
+    /// Rooms for group chat.
+    Room(RoomCommand),
     /// Logs and waiting messages.
     Log(LogCommand),
     /// Observation.
@@ -178,6 +180,40 @@ pub enum InvitationCommand {
     },
 }
 
+/// See [`Command::Room`]. The shard is the rooms' home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoomCommand {
+    /// Lists those of these rooms that are in memory.
+    Look {
+        /// Bare JIDs.
+        rooms: Vec<Box<str>>,
+    },
+    /// Configures a room as its owner would. `Reply::Refused` with the condition of the error.
+    Configure {
+        /// Bare JID, normalised.
+        room: Box<str>,
+        /// A submitted form ([`form_of`](crate::rooms::fields::form_of)).
+        form: Box<[u8]>,
+    },
+    /// Destroys a room (XEP-0045 10.9).
+    Destroy {
+        /// Bare JID, normalised.
+        room: Box<str>,
+        /// The reason that occupants see.
+        reason: Option<Box<str>>,
+        /// The address of another room, for its occupants.
+        alternate: Option<Box<str>>,
+    },
+    /// Admits only users with an affiliation for a while. Occupants stay. A stop of the server ends
+    /// it.
+    Close {
+        /// Bare JID, normalised.
+        room: Box<str>,
+        /// For so long; 0 opens the room.
+        seconds: u32,
+    },
+}
+
 /// See [`Command::Log`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCommand {
@@ -327,6 +363,10 @@ pub enum Reply {
         /// The slot to continue from.
         next: Option<u32>,
     },
+    /// Rooms in memory.
+    Rooms(Vec<RoomRow>),
+    /// The request is valid, and its subject refuses it: the condition of the error.
+    Refused(Box<str>),
     /// The components whose home is this shard.
     Components(Vec<ComponentRow>),
     /// Connections without a session, by address (IPv6: by /64), those with most first.
@@ -438,6 +478,25 @@ pub struct BusyRow {
     pub bytes_out: u64,
     /// Bytes that are pending now, or in flight to the kernel.
     pub outbound_bytes: usize,
+}
+
+/// A room in memory, as shown to an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomRow {
+    /// Bare JID.
+    pub room: Box<str>,
+    /// Nicks in the room.
+    pub occupants: usize,
+    /// Sessions in the room.
+    pub sessions: usize,
+    /// Stanzas that wait for the room's rows.
+    pub waiting: usize,
+    /// Seconds for which it admits only users with an affiliation, if it was closed.
+    pub closed_s: Option<u32>,
+    /// Bytes that it has sent since it is in memory.
+    pub sent_bytes: u64,
+    /// Bytes of these that senders were charged.
+    pub charged_bytes: u64,
 }
 
 /// A connected component, as shown to an operator.

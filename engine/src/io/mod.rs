@@ -24,7 +24,7 @@ use crate::wire::limit::Limit;
 
 pub use commands::{
     AccountCommand, AnnouncementCommand, BacklogRow, BusyRow, Command, ComponentRow, InvitationCommand, LimitCommand,
-    LimitRow, LogCommand, ObserverCommand, PutMode, Reply, SessionCommand, SessionRow, Whom,
+    LimitRow, LogCommand, ObserverCommand, PutMode, Reply, RoomCommand, RoomRow, SessionCommand, SessionRow, Whom,
 };
 
 /// Space in the store.

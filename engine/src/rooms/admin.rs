@@ -283,7 +283,8 @@ impl Room {
         let Checked { bare, from, reason, .. } = change;
         let standing = Standing { affiliation: to, reason: reason.clone(), ..from };
         self.put_standing(kernel, &bare, standing);
-        let slots: Vec<u32> = self.occupants.of_user(&bare).to_vec();
+        let slots =
+            if to == Affiliation::Outcast { self.banned_by(&bare) } else { self.occupants.of_user(&bare).to_vec() };
         for slot in slots {
             let Some(rank) = self.occupants.get(slot).map(|one| one.rank()) else { continue };
             let reason = reason.as_deref();

@@ -15,6 +15,7 @@ use crate::limits::{
 use crate::ns;
 use crate::rooms::alerts::Alerts;
 use crate::rooms::count::counted;
+use crate::rooms::guard::domain_of;
 use crate::rooms::invite::Asks;
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
@@ -62,7 +63,11 @@ fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> 
             needs.push(Need::Standing(bare.into()));
         }
     };
-    user(bare_of(stanza.from));
+    let sender = bare_of(stanza.from);
+    user(sender);
+    if room.occupants.of_user(sender).is_empty() {
+        user(domain_of(sender));
+    }
     match stanza.kind {
         Kind::Message { class: MessageClass::Normal | MessageClass::Chat, .. } if resource_of(stanza.to).is_none() => {
             if let Some(Asks::Invite(invites)) = Asks::of(element) {

@@ -14,6 +14,14 @@
 //!   them are woken
 //! - [`load`]: what is read; [`service`]: requests to the domain, and the directory of its rooms
 //! - [`write`]: stanzas, and how they reach many sessions; [`form`]: data forms
+//! - `room`: the state of a room, and how changes of an occupant are announced
+//! - `occupants`: its indices by nick and by session; `rank`: who may change whom
+//! - `visit`: entering, nicks, leaving; `talk`: messages and the subject
+//! - `invite`: invitations and requests for voice; `admin`: roles and affiliations; `owner` and
+//!   `config`: the configuration; `requests`: service discovery, relayed requests, moderation
+//! - `load`: what is read; `service`: requests to the domain, and the directory of its rooms
+//! - `write`: stanzas, and how they reach many sessions; `form`: data forms
+//! - `operate` and [`fields`]: what operators do; `guard`: joins of strangers
 //!
 //! A room knows the full JIDs of its occupants, never their sessions or connections. Stanzas for
 //! many occupants cross to each shard once ([`RoomLetter::Cast`](crate::letters::RoomLetter)). A
@@ -23,10 +31,13 @@ mod admin;
 mod alerts;
 mod config;
 mod count;
+pub mod fields;
 mod form;
+mod guard;
 mod invite;
 mod load;
 mod occupants;
+mod operate;
 mod owner;
 mod rank;
 mod requests;
@@ -73,6 +84,7 @@ pub(crate) struct Rooms {
     /// Requests for archives, which the extension of archives answers.
     pub(crate) archive: Vec<Parked>,
     occupants: usize,
+    longest: operate::Longest,
 }
 
 /// A room, and what waits for it.
@@ -99,7 +111,13 @@ enum State {
 
 impl Rooms {
     pub(crate) fn new() -> Rooms {
-        Rooms { rooms: HashMap::new(), idle: VecDeque::new(), archive: Vec::new(), occupants: 0 }
+        Rooms {
+            rooms: HashMap::new(),
+            idle: VecDeque::new(),
+            archive: Vec::new(),
+            occupants: 0,
+            longest: Default::default(),
+        }
     }
 
     /// Handles a stanza to an address of a service of rooms.
@@ -113,6 +131,7 @@ impl Rooms {
         }
         let hosted = self.rooms.entry_ref(bare).or_default();
         if hosted.reads || !hosted.waiting.is_empty() {
+            self.longest.note(bare, hosted.waiting.len() + 1);
             if hosted.waiting.len() >= ROOM_WAITING_MAX {
                 return refuse(cx, actors, stanza, Limit::RoomWaiting.into());
             }
@@ -168,7 +187,13 @@ impl Rooms {
     /// Handles a stanza for which everything is in memory.
     fn handle(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, stanza: Incoming<'_>) {
         let before = self.seats(bare);
-        let outcome = read_back(stanza.xml, |element| self.act(&mut cx.kernel, bare, stanza, element));
+        let outcome = match operate::is_order(stanza) {
+            true => {
+                self.carry_out(cx, bare, stanza);
+                None
+            }
+            false => read_back(stanza.xml, |element| self.act(&mut cx.kernel, bare, stanza, element)),
+        };
         match outcome {
             Some(Ok(done)) => {
                 if let Some(payload) = done {
@@ -185,8 +210,10 @@ impl Rooms {
             None => cx.kernel.confirm(stanza.origin),
         }
         self.occupants = (self.occupants + self.seats(bare)).saturating_sub(before);
-        if let Some(State::Here(room)) = self.rooms.get(bare).map(|hosted| &hosted.state) {
-            charge(&mut cx.kernel, stanza, room.take_spent());
+        if let Some(State::Here(room)) = self.rooms.get_mut(bare).map(|hosted| &mut hosted.state) {
+            let sent = room.take_spent();
+            room.sent_bytes += sent as u64;
+            room.charged_bytes += charge(&mut cx.kernel, stanza, sent);
         }
     }
 
@@ -322,7 +349,8 @@ impl Rooms {
                 false if room.occupants.is_empty() => (false, ROOM_IDLE_S),
                 false => continue,
             };
-            if waits || now_s < room.since_s + lasts_s {
+            // A closed room stays closed.
+            if waits || room.guard.closed_s(now_s).is_some() || now_s < room.since_s + lasts_s {
                 room.is_queued = true;
                 self.idle.push_back((bare, now_s));
                 continue;
@@ -341,6 +369,7 @@ impl Rooms {
         }
         cx.kernel.counters.rooms.set(self.rooms.len() as u64);
         cx.kernel.counters.room_occupants.set(self.occupants as u64);
+        self.publish_longest(cx);
     }
 }
 
@@ -403,19 +432,22 @@ fn create(kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) -> R
 }
 
 /// Charges the sender of a stanza for what the room has sent because of it: a room multiplies
-/// messages, presence and changes by the number of its occupants.
-fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, sent: usize) {
+/// messages, presence and changes by the number of its occupants. Returns the charge, in bytes.
+fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, sent: usize) -> u64 {
     let work = sent / ROOM_CHARGED_SHARE;
-    if let Some(origin) = stanza.origin.filter(|_| work > stanza.xml.len()) {
-        let letters = kernel.letters_to(origin.shard);
-        let user = letters.name(bare_of(stanza.from));
-        let (session, work) = (origin.session, work as u64);
-        letters.push(Letter::User(UserLetter::Charge { session, user, work }));
-    }
+    let Some(origin) = stanza.origin.filter(|_| work > stanza.xml.len()) else { return 0 };
+    let letters = kernel.letters_to(origin.shard);
+    let user = letters.name(bare_of(stanza.from));
+    let (session, work) = (origin.session, work as u64);
+    letters.push(Letter::User(UserLetter::Charge { session, user, work }));
+    work
 }
 
 /// Answers a stanza with an error, if its kind permits that.
 fn refuse(cx: &mut Streams, actors: &mut Actors, stanza: Incoming<'_>, refusal: Refusal) {
+    if operate::is_order(stanza) {
+        return operate::refused(cx, stanza, refusal);
+    }
     let Kind::Directed { unavailable } = stanza.kind else { return actors.turn_away(cx, stanza, refusal) };
     if !unavailable {
         // XEP-0045 7.2: clients know the error by this element as the answer to their request.

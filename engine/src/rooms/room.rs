@@ -9,6 +9,7 @@ use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, RoomLetter};
 use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
 use crate::rooms::alerts::Alerts;
+use crate::rooms::guard::{Guard, domain_of};
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::write::{Item, cast, occupant_id, post, write_occupant_id, write_x};
@@ -115,6 +116,10 @@ pub(super) struct Room {
     pub(super) since_s: u32,
     /// Whether it is among the rooms that may go.
     pub(super) is_queued: bool,
+    pub(super) guard: Guard,
+    /// Bytes that the room has sent since it is in memory, and those of which senders were charged.
+    pub(super) sent_bytes: u64,
+    pub(super) charged_bytes: u64,
 }
 
 /// A change of an occupant, as others see it.
@@ -174,6 +179,9 @@ impl Room {
             spent: Cell::new(0),
             since_s: now_s,
             is_queued: false,
+            guard: Guard::default(),
+            sent_bytes: 0,
+            charged_bytes: 0,
         }
     }
 
@@ -195,8 +203,28 @@ impl Room {
     pub(super) fn affiliation(&self, bare: &str) -> Affiliation {
         match self.occupants.of_user(bare).first().and_then(|slot| self.occupants.get(*slot)) {
             Some(occupant) => occupant.affiliation,
-            None => self.standings.get(bare).affiliation,
+            None => match self.standings.get(bare).affiliation {
+                Affiliation::None if self.bans_domain_of(bare) => Affiliation::Outcast,
+                affiliation => affiliation,
+            },
         }
+    }
+
+    /// Whether the domain of a user is banned (XEP-0045 9.1): an outcast without localpart stands for
+    /// all users of that domain who have no affiliation of their own.
+    fn bans_domain_of(&self, bare: &str) -> bool {
+        let domain = domain_of(bare);
+        self.standings.knows(domain) && self.standings.get(domain).affiliation == Affiliation::Outcast
+    }
+
+    /// The occupants whom a ban of a user or domain concerns.
+    pub(super) fn banned_by(&self, jid: &str) -> Vec<u32> {
+        if jid.contains('@') {
+            return self.occupants.of_user(jid).to_vec();
+        }
+        let is_of =
+            |one: &Occupant| *one.bare == *jid || (one.affiliation == Affiliation::None && domain_of(&one.bare) == jid);
+        self.occupants.iter().filter(|(_, one)| is_of(one)).map(|(slot, _)| slot).collect()
     }
 
     /// Whether an occupant sees real JIDs (XEP-0045 4.2, semi- and non-anonymous rooms).
@@ -306,6 +334,8 @@ impl Room {
         to: impl Iterator<Item = (&'a str, &'a str)>,
     ) {
         let sessions = cast(kernel, kind, from, unaddressed, number, to);
+        kernel.counters.room_casts.one();
+        kernel.counters.room_copies.add(sessions as u64);
         self.spend(sessions * unaddressed.len());
     }
 

@@ -123,6 +123,7 @@ impl Room {
                 return Err(StanzaCondition::NotAcceptable.into());
             }
             let rank = self.may_enter(full, nick, element, created)?;
+            self.guard.may_enter(kernel, rank.affiliation)?;
             let slot = self.occupants.enter(full, nick, rank, Arc::from(presence));
             self.welcome(kernel, full, slot, element, created);
             return Ok(());

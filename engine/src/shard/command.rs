@@ -40,6 +40,7 @@ impl Shard {
                 self.contacts.begin_announcing(&mut self.cx, text, number)
             }
             Command::Announcement(AnnouncementCommand::Progress) => self.contacts.announced(),
+            Command::Room(command) => return self.rooms.command(&mut self.cx, &mut self.actors, token, command),
             Command::Components => self.components.list_components(&mut self.cx),
             Command::Session(SessionCommand::Openings { most }) => self.list_openings(most.min(PAGE_MAX)),
             Command::Announcement(AnnouncementCommand::Keep { write: true, .. })

@@ -317,6 +317,12 @@ impl Standing {
         range(room, Box::new([MARK, kind]), Box::new([MARK, kind + 1]), ROOM_LIST_MAX + 1)
     }
 
+    /// The query for members, admins and owners.
+    pub fn query_members(room: &str, rows_max: usize) -> Query {
+        let (least, most) = (Affiliation::Member as u8, Affiliation::Owner as u8);
+        range(room, Box::new([MARK, least]), Box::new([MARK, most + 1]), rows_max)
+    }
+
     /// The bare JID of a row of [`Standing::query_all`] or [`Standing::query_list`].
     pub fn jid_of(row: &Row) -> Option<&str> {
         let rest = match row.sort.split_first()? {

@@ -66,6 +66,9 @@ limits! {
     /// Stanzas that wait for a room.
     RoomWaiting = "room-waiting", ResourceConstraint,
         "too many stanzas wait for this room", "try again in a few seconds";
+    /// Joins of users without an affiliation.
+    RoomJoins = "room-joins", ResourceConstraint,
+        "too many users join this room at once", "try again in a few seconds";
     /// The delay between messages in slow mode (XEP-0500 4).
     RoomSlowMode = "room-slow-mode", PolicyViolation,
         "this room permits one message at a time", "try again in a few seconds";

@@ -76,6 +76,7 @@ mod removed;
 mod reports;
 mod restarts;
 mod retention;
+mod room_operate;
 mod room_world;
 mod rooms;
 mod rosters_agree;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Request, Say, VERSION, write_line};
+use super::rooms::{RoomRow, RoomShown, Rooms};
 use super::socket::with_short_path;
 use super::{
     ACCOUNTS_PER_BATCH_MAX, AccountRow, AccountShown, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow,
@@ -141,6 +142,35 @@ impl Remote {
             AskError::Fault(fault) => fault,
             other => Fault::new(FaultKind::Internal, other.to_string()),
         })
+    }
+}
+
+impl Rooms for Remote {
+    fn rooms(&self, after: Option<&str>, limit: usize) -> Result<Page<RoomRow>, Fault> {
+        match self.ask(Ask::Rooms { after: after.map(str::to_owned), limit })? {
+            Done::Rooms { rows, next } => Ok(Page { rows, next }),
+            other => strange(other),
+        }
+    }
+
+    fn room(&self, room: &str) -> Result<RoomShown, Fault> {
+        match self.ask(Ask::Room { room: room.to_owned() })? {
+            Done::Room(shown) => Ok(*shown),
+            other => strange(other),
+        }
+    }
+
+    fn configure_room(&self, room: &str, fields: &[(String, Vec<String>)]) -> Result<(), Fault> {
+        self.ask(Ask::ConfigureRoom { room: room.to_owned(), fields: fields.to_vec() }).map(drop)
+    }
+
+    fn destroy_room(&self, room: &str, reason: Option<&str>, alternate: Option<&str>) -> Result<(), Fault> {
+        let (reason, alternate) = (reason.map(str::to_owned), alternate.map(str::to_owned));
+        self.ask(Ask::DestroyRoom { room: room.to_owned(), reason, alternate }).map(drop)
+    }
+
+    fn close_room(&self, room: &str, seconds: u32) -> Result<(), Fault> {
+        self.ask(Ask::CloseRoom { room: room.to_owned(), seconds }).map(drop)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod client;
 pub mod keys;
 mod orders;
 pub mod protocol;
+pub mod rooms;
 pub(crate) mod seen;
 pub mod socket;
 pub mod trace;
@@ -735,7 +736,7 @@ pub fn place_of_report(domain: &str, at_s: u64, id: impl fmt::Display) -> String
 /// The accounts of a store, through a running server or directly.
 ///
 /// Calls block until their effects are durable.
-pub trait Accounts {
+pub trait Accounts: rooms::Rooms {
     /// The domain of names without one.
     fn domain(&self) -> Result<String, Fault>;
 

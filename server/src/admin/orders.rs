@@ -77,6 +77,14 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
         Ask::Decide { user, approve: false } => ("account reject", user.clone()),
         Ask::Suspend { user, suspended: true } => ("account suspend", user.clone()),
         Ask::Suspend { user, suspended: false } => ("account resume", user.clone()),
+        // Names of fields only: a value may be a password.
+        Ask::ConfigureRoom { room, fields } => {
+            let names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();
+            ("room config", format!("{room} {}", names.join(" ")))
+        }
+        Ask::DestroyRoom { room, .. } => ("room destroy", room.clone()),
+        Ask::CloseRoom { room, seconds: 0 } => ("room open", room.clone()),
+        Ask::CloseRoom { room, seconds } => ("room close", format!("{room} for {seconds} s")),
         Ask::Dismiss { ids } => ("report dismiss", listed(ids.iter().map(String::as_str), "reports")),
         _ => return None,
     };

@@ -11,6 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::rooms::{RoomRow, RoomShown};
 use super::{
     AccountRow, AccountShown, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow,
     Invited, KnobChange, KnobRow, NewAccount, NewInvite, OpeningRow, Put, Release, Reloaded, ReportRow, SessionRow,
@@ -209,6 +210,41 @@ pub enum Ask {
         /// Number of rows wanted.
         limit: usize,
     },
+    /// [`super::rooms::Rooms::rooms`], one page.
+    Rooms {
+        /// The position that the page before ended with.
+        after: Option<String>,
+        /// Number of rows wanted.
+        limit: usize,
+    },
+    /// [`super::rooms::Rooms::room`].
+    Room {
+        /// The room.
+        room: String,
+    },
+    /// [`super::rooms::Rooms::configure_room`].
+    ConfigureRoom {
+        /// The room.
+        room: String,
+        /// Fields with their values.
+        fields: Vec<(String, Vec<String>)>,
+    },
+    /// [`super::rooms::Rooms::destroy_room`].
+    DestroyRoom {
+        /// The room.
+        room: String,
+        /// The reason that occupants see.
+        reason: Option<String>,
+        /// Another room.
+        alternate: Option<String>,
+    },
+    /// [`super::rooms::Rooms::close_room`].
+    CloseRoom {
+        /// The room.
+        room: String,
+        /// For so long; 0 opens it.
+        seconds: u32,
+    },
     /// [`super::Accounts::dismiss`].
     Dismiss {
         /// The ids of the reports.
@@ -300,6 +336,15 @@ pub enum Done {
     },
     /// Accounts that wait for approval.
     Applicants(Vec<ApplicantRow>),
+    /// A page of rooms.
+    Rooms {
+        /// The rows.
+        rows: Vec<RoomRow>,
+        /// Where the next page starts.
+        next: Option<String>,
+    },
+    /// A room.
+    Room(Box<RoomShown>),
     /// An account.
     Shown(Box<AccountShown>),
     /// A page of reports.

@@ -16,7 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use throng_engine::limits::ROOM_CLOSED_S_MAX;
+
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
+use super::rooms::{ROOM_FIELDS_MAX, ROOMS_PER_PAGE_MAX};
 use super::{
     ACCOUNTS_PER_BATCH_MAX, ANNOUNCED_FOR_MAX, Audience, BY_SOCKET, Control, Fault, FaultKind, REASON_BYTES_MAX,
     REPORTS_DISMISSED_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX, STOPS_IN_MAX, VALUE_BYTES_MAX,
@@ -509,6 +512,25 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
         Ask::Reports { after, limit } => {
             let page = control.reports(after.as_deref(), limit.clamp(1, ROWS_PER_PAGE_MAX))?;
             Ok(Done::Reports { rows: page.rows, next: page.next })
+        }
+        Ask::Rooms { after, limit } => {
+            let page = control.rooms(after.as_deref(), limit.clamp(1, ROOMS_PER_PAGE_MAX))?;
+            Ok(Done::Rooms { rows: page.rows, next: page.next })
+        }
+        Ask::Room { room } => control.room(&room).map(|shown| Done::Room(Box::new(shown))),
+        Ask::ConfigureRoom { room, fields } => {
+            bounded(fields.len(), ROOM_FIELDS_MAX, "fields")?;
+            control.configure_room(&room, &fields).map(|()| Done::Ok {})
+        }
+        Ask::DestroyRoom { room, reason, alternate } => {
+            bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
+            control.destroy_room(&room, reason.as_deref(), alternate.as_deref()).map(|()| Done::Ok {})
+        }
+        Ask::CloseRoom { room, seconds } => {
+            if seconds > ROOM_CLOSED_S_MAX {
+                return Err(Fault::new(FaultKind::Invalid, "a room can be closed for at most 7 days"));
+            }
+            control.close_room(&room, seconds).map(|()| Done::Ok {})
         }
         Ask::Dismiss { ids } => {
             bounded(ids.len(), REPORTS_DISMISSED_MAX, "reports")?;

@@ -58,7 +58,7 @@ pub fn open(
         || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain)).filter(is_main);
     let access = match doing {
         "list" | "show" => Access::Read,
-        "passwd" | "del" | "suspend" | "resume" | "approve" | "reject" | "invite" | "revoke" | "dismiss" => {
+        "passwd" | "del" | "suspend" | "resume" | "approve" | "reject" | "invite" | "revoke" | "dismiss" | "room" => {
             Access::Change
         }
         _ => Access::Make,

@@ -15,6 +15,7 @@ Examples:
   throng user add romeo                 create romeo@localhost, asking for a password
   throng invite                         a link with which someone can create an account
   throng report list                    users reported for spam and abuse
+  throng room list                      rooms for group chat
   throng ctl status                     the state of the running server
   throng config explain c2s             what an option means
   throng load --sessions 1000 --pairs 100   synthetic users against a running server
@@ -176,6 +177,9 @@ pub fn root() -> Command {
             })
         }))
         .subcommand(super::report::command(|command| {
+            with_rows(command, |row| matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket"))
+        }))
+        .subcommand(super::room::command(|command| {
             with_rows(command, |row| matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket"))
         }))
         .subcommand(config())

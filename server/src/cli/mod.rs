@@ -23,6 +23,7 @@ pub mod portable;
 pub mod profile;
 pub mod reference;
 pub mod report;
+pub mod room;
 pub mod sar;
 pub mod serve;
 pub mod signals;
@@ -565,6 +566,7 @@ fn dispatch(
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("invite", Some((name, matches))) => invite::run_named(name, matches, &loaded(matches)?, io, program),
         ("report", Some((name, matches))) => report::run(name, matches, &loaded(matches)?, io, program),
+        ("room", Some((name, matches))) => room::run(name, matches, &loaded(matches)?, io, program),
         ("invite", None) => invite::run(matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => {

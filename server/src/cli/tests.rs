@@ -12,6 +12,7 @@ use crate::admin::{Existing, NewAccount, NewInvite, ScramKeys};
 mod administrators;
 mod memory;
 mod moving;
+mod rooms;
 
 pub(crate) use memory::Memory;
 

@@ -25,7 +25,7 @@ enough.
 
 The data comes from the operator's HTTP (admin_http) of the server of the data folder, found \
 through its control socket; --from names another server. Sessions are counted only while someone \
-is watching. Rooms are not served yet, so there is no list of busy rooms.
+is watching.
 
 Examples:
   throng top                                       the server of the usual data folder

@@ -1039,6 +1039,15 @@ options! {
         "Who may create rooms for group chat at conference.DOMAIN (XEP-0045): users, everybody, \
          admins, or off for no rooms.",
         "With everybody, users of external components may create rooms, too. See docs/rooms.md.";
+    Messages Detail Reload room_joins_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "joins" }, "100",
+        "Users without an affiliation that may join one room per second; those of 10 seconds may \
+         come at once; 0 for any number.",
+        "Further ones are refused until a second later. Members are not limited. During an attack, \
+         set it lower for a while: throng ctl knob set room_joins_per_second 1 --for 1h.";
+    Messages Detail Reload room_members_only: bool, Kind::Switch, "false",
+        "Let only users with an affiliation enter rooms; occupants stay.",
+        "For the time of an attack on many rooms: throng ctl knob set room_members_only true --for \
+         10m. `throng room close` does the same for one room.";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after delivery; when false, only undelivered messages are kept.",
         "";

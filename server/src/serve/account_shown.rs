@@ -57,7 +57,7 @@ pub(super) fn of(engine: &Rows, jid: &str) -> Result<AccountShown, Fault> {
     })
 }
 
-fn count(engine: &Rows, jid: &str, what: &str, table: Table) -> Result<StoredShown, Fault> {
+pub(super) fn count(engine: &Rows, jid: &str, what: &str, table: Table) -> Result<StoredShown, Fault> {
     let mut counted = StoredShown { what: what.to_owned(), rows: 0, bytes: 0, more: false };
     let mut from = Box::<[u8]>::default();
     loop {

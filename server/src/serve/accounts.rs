@@ -23,8 +23,8 @@ use crate::entropy::Entropy;
 
 /// The accounts of a store that no server uses.
 pub(super) struct AtRest {
-    engine: Arc<dyn Engine>,
-    domains: Domains,
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) domains: Domains,
     inviting: Inviting,
 }
 

@@ -269,6 +269,9 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("{what} already exists"))),
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
         Reply::Unreadable => Err(unreadable(what)),
+        Reply::Refused(condition) => {
+            Err(Fault::new(FaultKind::Invalid, format!("the {what} refuses this: {condition}")))
+        }
         Reply::Busy => {
             let text = "the user has sessions or messages in transit: end the sessions with \
                         `throng ctl kick`, and try again";
@@ -279,6 +282,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         | Reply::Limits(_)
         | Reply::Announced { .. }
         | Reply::Components(_)
+        | Reply::Rooms(_)
         | Reply::Openings(_)
         | Reply::Invited { .. }
         | Reply::Traced(_)
@@ -329,6 +333,8 @@ impl Accounts for Running {
                         | Reply::Limits(_)
                         | Reply::Announced { .. }
                         | Reply::Components(_)
+                        | Reply::Rooms(_)
+                        | Reply::Refused(_)
                         | Reply::Openings(_)
                         | Reply::Invited { .. }
                         | Reply::Traced(_)

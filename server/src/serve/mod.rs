@@ -34,6 +34,7 @@ mod reports;
 mod restoring;
 mod retention;
 mod room;
+mod rooms;
 mod settings;
 mod shown;
 mod stop;

@@ -306,6 +306,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     s.stanza_bytes_max = bytes(config.stanza_bytes_max);
     s.component_queue_bytes_max = bytes(config.component_queue_bytes_max);
+    s.room_joins_per_s = count(config.room_joins_per_second);
+    s.room_members_only = config.room_members_only;
     s.sessions_per_user_max = u16::try_from(config.sessions_per_user_max).unwrap_or(u16::MAX);
     s.resource_conflict = match config.resource_conflict {
         config::ResourceConflict::Replace => ResourceConflict::ReplaceOld,

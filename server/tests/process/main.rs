@@ -26,6 +26,7 @@ mod removed;
 mod reports;
 mod restored;
 mod room;
+mod rooms;
 mod sar;
 mod scripts;
 mod stalls;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::admin::rooms::{RoomField, RoomRow, RoomShown, Rooms};
 use crate::admin::trace;
 use crate::admin::{
     AccountRow, AccountSeen, AccountShown, AccountStanding, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState,
@@ -171,6 +172,53 @@ impl Accounts for Memory {
     fn dismiss(&self, ids: &[String]) -> Result<u64, Fault> {
         self.note(format!("dismiss {}", ids.join(" ")));
         Ok(ids.len() as u64)
+    }
+}
+
+impl Rooms for Memory {
+    /// Three rooms in two pages.
+    fn rooms(&self, after: Option<&str>, _: usize) -> Result<Page<RoomRow>, Fault> {
+        let row = |jid: &str, occupants| RoomRow {
+            jid: format!("{jid}@conference.localhost"),
+            name: "a \u{9b}31m name".into(),
+            occupants,
+            members: 7,
+            ..RoomRow::default()
+        };
+        Ok(match after {
+            None => Page { rows: vec![row("cave", Some(3)), row("hall", Some(0))], next: Some("hall".into()) },
+            Some(_) => {
+                Page { rows: vec![RoomRow { persistent: true, hidden: true, ..row("attic", None) }], next: None }
+            }
+        })
+    }
+
+    fn room(&self, room: &str) -> Result<RoomShown, Fault> {
+        let field = |name: &str, value: &str| RoomField {
+            name: name.into(),
+            label: "A label".into(),
+            values: vec![value.into()],
+            options: vec!["1".into(), "0".into()],
+        };
+        match room {
+            "ghost" => Err(Fault::new(FaultKind::NotFound, "there is no room ghost")),
+            _ => Ok(RoomShown { config: vec![field("membersonly", "1")], closed_s: Some(600), ..RoomShown::default() }),
+        }
+    }
+
+    fn configure_room(&self, room: &str, fields: &[(String, Vec<String>)]) -> Result<(), Fault> {
+        self.note(format!("configure {room} {fields:?}"));
+        Ok(())
+    }
+
+    fn destroy_room(&self, room: &str, reason: Option<&str>, alternate: Option<&str>) -> Result<(), Fault> {
+        self.note(format!("destroy {room} {reason:?} {alternate:?}"));
+        Ok(())
+    }
+
+    fn close_room(&self, room: &str, seconds: u32) -> Result<(), Fault> {
+        self.note(format!("close {room} {seconds}"));
+        Ok(())
     }
 }
 
