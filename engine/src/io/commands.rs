@@ -442,6 +442,13 @@ pub enum BacklogRow {
         /// Messages that still wait; may be slightly low after a crash.
         messages: u32,
     },
+    /// The room of this shard with most stanzas that wait for its rows.
+    Room {
+        /// The room's bare JID.
+        jid: String,
+        /// The stanzas.
+        stanzas: u32,
+    },
     /// An account that exceeds its rate, and was held back within the last [`HELD_BACK_LATELY_MS`](crate::io::HELD_BACK_LATELY_MS).
     HeldBack {
         /// The user's bare JID.
@@ -458,7 +465,7 @@ impl BacklogRow {
     pub fn conn(&self) -> Option<ConnId> {
         match self {
             BacklogRow::Outbound { conn, .. } => Some(*conn),
-            BacklogRow::Replay { .. } | BacklogRow::HeldBack { .. } => None,
+            BacklogRow::Replay { .. } | BacklogRow::Room { .. } | BacklogRow::HeldBack { .. } => None,
         }
     }
 }

@@ -20,6 +20,7 @@ impl Shard {
             BacklogRow::Outbound { bytes, .. } => (false, Reverse(*bytes)),
             BacklogRow::Replay { messages, .. } => (true, Reverse(*messages as usize)),
             BacklogRow::HeldBack { times, .. } => (true, Reverse(*times as usize)),
+            BacklogRow::Room { stanzas, .. } => (true, Reverse(*stanzas as usize)),
         });
         let connections = rows.partition_point(|row| matches!(row, BacklogRow::Outbound { .. }));
         let mut replays = rows.split_off(connections);
@@ -28,6 +29,8 @@ impl Shard {
         rows.append(&mut replays);
         if from_slot == 0 {
             rows.extend(self.accounts_held_back(most));
+            let room = self.rooms.longest();
+            rows.extend(room.map(|(jid, stanzas)| BacklogRow::Room { jid: jid.to_owned(), stanzas: stanzas as u32 }));
         }
         let more = until < self.cx.conns.slots().max(self.actors.users.slots());
         Reply::Backlogs { rows, next: more.then_some(until) }

@@ -1,7 +1,7 @@
 //! Operators' commands on rooms (XEP-0045), and what protects a room against many strangers.
 
 use throng_engine::id::{ConnId, Now};
-use throng_engine::io::{Command, Input, Reply, RoomCommand, RoomRow, StorageState};
+use throng_engine::io::{BacklogRow, Command, Input, LogCommand, Reply, RoomCommand, RoomRow, StorageState};
 use throng_engine::rooms::fields::form_of;
 use throng_engine::settings::Settings;
 use throng_engine::store::Batch;
@@ -235,4 +235,30 @@ fn a_banned_domain_is_kept_out_of_a_room_with_many_members() {
     let (juliet, nurse) = (User::new(&mut host, 1, "juliet"), User::new(&mut host, 2, "nurse"));
     assert!(juliet.enters(&mut host).contains("<forbidden"));
     assert!(nurse.enters(&mut host).contains("code='110'"));
+}
+
+/// The longest queue of a second is a gauge, and its room is named.
+#[test]
+fn the_longest_queue_is_published_with_its_room() {
+    let (mut host, romeo) = scene(settings());
+    romeo.leaves(&mut host);
+    (0..3).for_each(|_| later(&mut host, 40));
+    assert_eq!(host.shard.counters().room_waiting.get(), 0);
+    // All wait for the rows that the first one reads.
+    for n in 0..5 {
+        let presence = format!("<presence to='{CAVE}/romeo{n}'><x xmlns='{MUC}'/></presence>");
+        host.take(Input::Received { conn: romeo.conn, bytes: presence.as_bytes() });
+    }
+    host.turn(Input::EndOfTurn);
+    later(&mut host, 1);
+    let longest = host.shard.counters().room_waiting.get();
+    assert!((2..=5).contains(&longest), "{longest}");
+    let backlogs = Command::Log(LogCommand::Backlogs { from_slot: 0, bytes_min: 1 << 20, most: 10 });
+    let Some(Reply::Backlogs { rows, .. }) = reply(host.turn(Input::Command { token: 1, command: backlogs })) else {
+        panic!("no backlogs");
+    };
+    let expected = BacklogRow::Room { jid: CAVE.into(), stanzas: longest as u32 };
+    assert!(rows.contains(&expected), "{rows:?}");
+    later(&mut host, 2);
+    assert_eq!(host.shard.counters().room_waiting.get(), 0, "it has been handled");
 }

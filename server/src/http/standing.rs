@@ -27,6 +27,7 @@ pub(super) fn judge(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> 
     found.extend(syncs(look));
     found.extend(clients(owed));
     found.extend(accounts(owed));
+    found.extend(rooms(owed));
     found
 }
 
@@ -72,6 +73,16 @@ fn accounts(owed: &[Owed]) -> Vec<Wrong> {
         Some(wrong(Weight::Warn, owed.jid(), format!("{}; {helps}", owed.busy()?)))
     };
     busiest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
+}
+
+/// Rooms with long queues.
+fn rooms(owed: &[Owed]) -> Vec<Wrong> {
+    let sentence = |owed: &Owed| {
+        let helps = "the store answers slowly, or the room is flooded: `throng room show` says more, and `throng room close` \
+                     keeps strangers out";
+        Some(wrong(Weight::Warn, owed.jid(), format!("{}; {helps}", owed.crowded()?)))
+    };
+    owed.iter().filter_map(sentence).take(CLIENTS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -129,6 +140,14 @@ mod tests {
         let sentence = "b@x exceeds the rate of an account (account_stanzas_per_second) and is \
                         throttled: 120 times in 34 s; `throng user show`";
         assert!(told[0].starts_with(sentence) && told[1].starts_with("a@x exceeds"), "{told:?}");
+    }
+
+    #[test]
+    fn a_room_whose_stanzas_wait_is_named() {
+        let crowded = |jid: &str, stanzas| Owed::Room { jid: jid.into(), stanzas };
+        let told = told(&[], &Look::default(), &[crowded("cave@x", 10_000), crowded("hall@x", 1_200)]);
+        assert!(told[0].starts_with("cave@x refuses stanzas: 10000 wait for the store, which is as many"), "{told:?}");
+        assert!(told[1].starts_with("hall@x is behind: 1200 stanzas wait for the store; "), "{told:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use throng_engine::counters::Counters;
+use throng_engine::limits::ROOM_WAITING_MAX;
 use throng_recorder::clock::wall_ms;
 use throng_recorder::recorder::Handle;
 
@@ -31,6 +32,8 @@ pub const ROWS_A_SHARD: u32 = 10;
 const ASK_EVERY: u64 = 5;
 /// Seconds between two reports.
 const TELL_EVERY: u64 = 10;
+/// Stanzas that wait for a room from which on its shard is queried.
+const ROOM_STANDS: u64 = ROOM_WAITING_MAX as u64 / 10;
 /// Number of checks, one second apart, with much queued output in a shard's connections before the
 /// shard is queried for owners.
 const HIGH_LOOKS: u32 = 3;
@@ -73,6 +76,13 @@ pub enum Owed {
         /// Seconds since the first time.
         since_s: u64,
     },
+    /// A room whose stanzas wait for the store.
+    Room {
+        /// Bare JID.
+        jid: String,
+        /// Number of stanzas.
+        stanzas: u64,
+    },
 }
 
 impl Owed {
@@ -99,10 +109,22 @@ impl Owed {
         ))
     }
 
+    /// Describes a room with a long queue, in words that follow its JID.
+    pub fn crowded(&self) -> Option<String> {
+        let Owed::Room { stanzas, .. } = self else { return None };
+        Some(match *stanzas >= ROOM_WAITING_MAX as u64 {
+            true => format!("refuses stanzas: {stanzas} wait for the store, which is as many as may"),
+            false => format!("is behind: {stanzas} stanzas wait for the store"),
+        })
+    }
+
     /// The owner.
     pub fn jid(&self) -> &str {
         match self {
-            Owed::Connection { jid, .. } | Owed::Waiting { jid, .. } | Owed::Account { jid, .. } => jid,
+            Owed::Connection { jid, .. }
+            | Owed::Waiting { jid, .. }
+            | Owed::Account { jid, .. }
+            | Owed::Room { jid, .. } => jid,
         }
     }
 
@@ -111,6 +133,7 @@ impl Owed {
             Owed::Connection { .. } => ("connection", "bytes"),
             Owed::Waiting { .. } => ("waiting", "messages"),
             Owed::Account { .. } => ("account", "pauses"),
+            Owed::Room { .. } => ("room", "stanzas"),
         }
     }
 }
@@ -142,6 +165,7 @@ impl Owned {
             Owed::Connection { bytes, sent_bytes, .. } => self.queue.look(bytes, None, Some(sent_bytes), seconds),
             Owed::Waiting { messages, .. } => self.queue.look(messages, None, None, seconds),
             Owed::Account { times, .. } => self.queue.look(times, None, None, seconds),
+            Owed::Room { stanzas, .. } => self.queue.look(stanzas, None, None, seconds),
         }
         (self.owed, self.at, self.looks) = (owed, now, self.looks + 1);
     }
@@ -226,7 +250,8 @@ impl Watching {
         let began = Instant::now();
         for shard in 0..self.counters.len() {
             let held_back = std::mem::take(&mut self.pauses[shard].grew);
-            if self.high[shard] < HIGH_LOOKS && !held_back {
+            let rooms_wait = self.counters[shard].room_waiting.get() >= ROOM_STANDS;
+            if self.high[shard] < HIGH_LOOKS && !held_back && !rooms_wait {
                 continue;
             }
             let stuck = look.thread(&format!("shard-{shard}")).is_some_and(waits::Standing::is_stuck);
@@ -250,7 +275,7 @@ impl Watching {
         let mut now_so = BTreeSet::new();
         for owned in self.owned.values().filter(|owned| owned.is_backlog()) {
             let (queue, unit) = owned.owed.names();
-            let (owner, more) = (owned.owed.jid(), owned.owed.unread().or(owned.owed.busy()));
+            let (owner, more) = (owned.owed.jid(), owned.owed.unread().or(owned.owed.busy()).or(owned.owed.crowded()));
             Line { queue, owner, unit, of: &owned.queue, more: more.as_deref() }.tell();
             if !owned.queue.drains() {
                 let text = match owned.owed.busy() {

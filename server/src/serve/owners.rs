@@ -45,13 +45,15 @@ fn longest(mut found: Vec<Owed>) -> Vec<Owed> {
         Owed::Connection { bytes, .. } => (false, std::cmp::Reverse(*bytes)),
         Owed::Waiting { messages, .. } => (true, std::cmp::Reverse(*messages)),
         Owed::Account { times, .. } => (true, std::cmp::Reverse(*times)),
+        Owed::Room { stanzas, .. } => (true, std::cmp::Reverse(*stanzas)),
     });
-    let (mut connections, mut logs, mut accounts) = (0, 0, 0);
+    let (mut connections, mut logs, mut accounts, mut rooms) = (0, 0, 0, 0);
     found.retain(|owed| {
         let count = match owed {
             Owed::Connection { .. } => &mut connections,
             Owed::Waiting { .. } => &mut logs,
             Owed::Account { .. } => &mut accounts,
+            Owed::Room { .. } => &mut rooms,
         };
         *count += 1;
         *count <= ROWS_A_SHARD
@@ -69,6 +71,7 @@ fn owed(shard: usize, row: BacklogRow, stream: Stream) -> Owed {
             sent_bytes,
             stalled_s: u64::from(stalled_s),
         },
+        BacklogRow::Room { jid, stanzas } => Owed::Room { jid, stanzas: u64::from(stanzas) },
         BacklogRow::Replay { jid, messages } => Owed::Waiting { jid, messages: u64::from(messages) },
         BacklogRow::HeldBack { jid, times, since_s } => Owed::Account { jid, times, since_s },
     }

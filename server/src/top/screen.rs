@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph, Row, Sparkline, Table};
 
 use super::keys::{Chosen, Order, TABS, Tab};
-use super::view::{Queue, Second, Shard, View, Web};
+use super::view::{Queue, Rooms, Second, Shard, View, Web};
 use crate::admin::BusySession;
 
 /// Whether to use colours. Without them, problems are bold.
@@ -112,7 +112,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, n
         Constraint::Length(match area.height {
             0..6 => 1,
             6..20 => 2,
-            _ => 2 + u16::from(is_web(view)),
+            _ => 2 + u16::from(is_web(view)) + u16::from(has_rooms(view)),
         }),
         Constraint::Length(sentences as u16),
         Constraint::Length(if plots { 4 } else { 0 }),
@@ -143,6 +143,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, n
         frame.render_widget(Clear, over);
         frame.render_widget(Paragraph::new(HELP), over);
     }
+}
+
+/// The same for rooms.
+fn has_rooms(view: &View) -> bool {
+    view.seconds.iter().any(|second| second.shards.iter().any(|shard| shard.rooms.any()))
 }
 
 /// Whether HTTP clients are active, or were in the last minutes: this keeps the layout stable while
@@ -196,7 +201,22 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
         sum(|web| web.told),
         sum(|web| web.gaps),
     );
-    Text::from(vec![Line::from(first), Line::raw(second), Line::raw(third)])
+    let sum =
+        |of: fn(&Rooms) -> f64| view.last().map_or_else(|| "-".into(), |s| short(s.sum(|shard| of(&shard.rooms))));
+    let longest = view.last().and_then(|s| s.shards.iter().map(|shard| shard.rooms.waiting).max_by(f64::total_cmp));
+    let fourth = format!(
+        "rooms {}  in them {}  msg/s {}  casts/s {}  copies/s {}  longest queue {}",
+        sum(|rooms| rooms.rooms),
+        sum(|rooms| rooms.occupants),
+        sum(|rooms| rooms.messages),
+        sum(|rooms| rooms.casts),
+        sum(|rooms| rooms.copies),
+        maybe(longest, short),
+    );
+    let mut lines = vec![Line::from(first), Line::raw(second)];
+    lines.extend(is_web(view).then(|| Line::raw(third)));
+    lines.extend(has_rooms(view).then(|| Line::raw(fourth)));
+    Text::from(lines)
 }
 
 /// Age after which the display is marked as old, milliseconds.
@@ -430,7 +450,7 @@ QUEUES   all shards, by kind; rates over ten seconds; how long a new entry
          waits; time until empty at these rates (`never`: it grows)
 SESSIONS the busiest of the last two seconds; figures may be too small for
          sessions that are not always among the busiest, but never too large.
-         Rooms are not served yet, so there is no list of busy rooms.
+ROOMS    at the top; casts: stanzas to occupants, and their copies to sessions
 WEB      channels with waiting subscribers; long polls, event streams and
          WebSockets; WAIT: all waiting requests; items published and delivered;
          gaps and slow subscribers; REFused; XMPP by WebSocket (WS) and BOSH

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::keys::{Chosen, Next, Order, TABS, Tab};
 use super::screen::{HELP, Theme, bytes, draw, short};
-use super::view::{HISTORY_MAX, News, PICK, Queue, Second, Shard, View, Web, Wrong};
+use super::view::{HISTORY_MAX, News, PICK, Queue, Rooms, Second, Shard, View, Web, Wrong};
 use crate::admin::{BusySession, Status};
 
 const NOW_MS: u64 = 1_763_790_000_000;
@@ -170,6 +170,22 @@ fn channels_have_a_line_and_a_screen() {
     // The line stays for a while when all clients are idle.
     view.take(News::Second(Box::new(second(HISTORY_MAX, 2))));
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("channels 0  polls 0"));
+}
+
+/// The same for rooms; the longest queue is that of one room.
+#[test]
+fn rooms_have_a_line() {
+    let mut view = view(2);
+    assert!(!shown(&view, &Chosen::default(), 80, 24).contains("rooms"));
+    let mut busy = second(HISTORY_MAX - 1, 2);
+    let rooms = Rooms { rooms: 3.0, occupants: 1_000.0, messages: 5.0, casts: 7.0, copies: 300_000.0, waiting: 40.0 };
+    busy.shards[0].rooms = rooms;
+    busy.shards[1].rooms = Rooms { waiting: 12.0, rooms: 1.0, ..Rooms::default() };
+    view.take(News::Second(Box::new(busy)));
+    let text = shown(&view, &Chosen::default(), 80, 24);
+    let sums = "rooms 4  in them 1000  msg/s 5  casts/s 7  copies/s 300k  longest queue 40";
+    assert!(text.contains(sums), "{text}");
+    assert!(text.contains("user0@"), "and the rest is there\n{text}");
 }
 
 /// The pick has the names and the order of the shards' counters: a moment of the recording becomes

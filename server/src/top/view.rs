@@ -15,7 +15,7 @@ pub const PICK: [&str; 4] = [
     "shard.turns,connections,sessions,sessions_available,messages_live,stanzas_in,stanzas_out,bytes_in,bytes_out,outbound_bytes,\
      gate_waiting,letters_kept,reads_pending,jobs_pending,parked,notify_channels,notify_polls,notify_events,notify_sockets,\
      notify_waiting,notify_published,notify_told,notify_gaps,notify_behind,notify_publish_refused,notify_subscribe_refused,\
-     websockets,bosh_sessions,bosh_waiting",
+     websockets,bosh_sessions,bosh_waiting,rooms,room_occupants,room_messages,room_casts,room_copies,room_waiting",
     "thread.cpu,wait",
     "queue.length,in10,out10,delay",
     "process.rss",
@@ -99,6 +99,38 @@ impl Web {
     }
 }
 
+/// The index in [`PICK`] of the first figure of rooms, in the order of [`Rooms`].
+const ROOMS: usize = WEB + 14;
+
+/// The activity of rooms at one shard in one second.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Rooms {
+    /// Rooms in memory.
+    pub rooms: f64,
+    /// Sessions in them.
+    pub occupants: f64,
+    /// Messages per second to all occupants.
+    pub messages: f64,
+    /// Stanzas per second to occupants.
+    pub casts: f64,
+    /// Copies of these, one per session.
+    pub copies: f64,
+    /// Stanzas in the longest queue of a room.
+    pub waiting: f64,
+}
+
+impl Rooms {
+    fn of(is: impl Fn(usize) -> f64) -> Rooms {
+        let is = |at| is(ROOMS + at);
+        Rooms { rooms: is(0), occupants: is(1), messages: is(2), casts: is(3), copies: is(4), waiting: is(5) }
+    }
+
+    /// Whether there is any activity.
+    pub fn any(&self) -> bool {
+        *self != Rooms::default()
+    }
+}
+
 /// One shard in a second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Shard {
@@ -135,6 +167,8 @@ pub struct Shard {
     pub waiting: f64,
     /// The activity of HTTP clients.
     pub web: Web,
+    /// The activity of rooms.
+    pub rooms: Rooms,
 }
 
 /// A kind of queue in one second, over all shards.
@@ -198,6 +232,7 @@ impl Second {
                 outbound_kib: is(9),
                 waiting: WAITING.into_iter().map(is).sum(),
                 web: Web::of(is),
+                rooms: Rooms::of(is),
             }
         };
         let queue = |(name, row): &(String, Vec<Option<f64>>)| Queue {
