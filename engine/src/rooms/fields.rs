@@ -32,8 +32,26 @@ fn texts(field: &Tree, name: &str) -> Vec<String> {
     field.children().filter(|child| child.is(name, form::NS)).map(Tree::text).collect()
 }
 
+/// A configuration as a submitted form, with its password.
+pub(super) fn submitted(config: &Config) -> Vec<u8> {
+    let settings = all(config, false);
+    let mut fields = Vec::with_capacity(settings.len());
+    // An empty password is none; an empty set of roles is one.
+    for setting in settings.iter().filter(|setting| !setting.values.is_empty() || !setting.options.is_empty()) {
+        let field = Field::new(&setting.var, "text-multi", "");
+        fields.push(setting.values.iter().fold(field, |field, value| field.value(&**value)));
+    }
+    let mut out = Vec::new();
+    form::write(&mut out, "submit", "", NS_CONFIG, &fields);
+    out
+}
+
 /// All fields of a configuration, in the order of the form.
 pub fn settings(config: &Config) -> Vec<Setting> {
+    all(config, true)
+}
+
+fn all(config: &Config, hides: bool) -> Vec<Setting> {
     let mut out = Vec::new();
     write(&mut out, "", config);
     let Some(tree) = xml::parse(&out) else { return Vec::new() };
@@ -42,7 +60,7 @@ pub fn settings(config: &Config) -> Vec<Setting> {
         let (var, kind) = (field.attr("var")?, field.attr("type")?);
         let mut values = texts(field, "value");
         values.retain(|value| !value.is_empty());
-        if kind == "text-private" {
+        if hides && kind == "text-private" {
             values.iter_mut().for_each(|value| HIDDEN.clone_into(value));
         }
         let options = field.children().filter(|child| child.is("option", form::NS));

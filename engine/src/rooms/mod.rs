@@ -5,23 +5,16 @@
 //! takes effect at one point of it. What a stanza needs from the store is read first; the others
 //! wait.
 //!
-//! - [`room`]: the state of a room, and how changes of an occupant are announced
-//! - [`occupants`]: its indices by nick and by session; [`rank`]: who may change whom
-//! - [`visit`]: entering, nicks, leaving; [`talk`]: messages and the subject
-//! - [`invite`]: invitations and requests for voice; [`admin`]: roles and affiliations; [`owner`] and
-//!   [`config`]: the configuration; [`requests`]: service discovery, relayed requests, moderation
-//! - [`count`]: what absent members have missed; [`alerts`] and [`wake`]: which of
-//!   them are woken
-//! - [`load`]: what is read; [`service`]: requests to the domain, and the directory of its rooms
-//! - [`write`]: stanzas, and how they reach many sessions; [`form`]: data forms
 //! - `room`: the state of a room, and how changes of an occupant are announced
 //! - `occupants`: its indices by nick and by session; `rank`: who may change whom
 //! - `visit`: entering, nicks, leaving; `talk`: messages and the subject
 //! - `invite`: invitations and requests for voice; `admin`: roles and affiliations; `owner` and
 //!   `config`: the configuration; `requests`: service discovery, relayed requests, moderation
+//! - `count`: what absent members have missed; `alerts` and `wake`: which of them are woken
 //! - `load`: what is read; `service`: requests to the domain, and the directory of its rooms
 //! - `write`: stanzas, and how they reach many sessions; `form`: data forms
-//! - `operate` and [`fields`]: what operators do; `guard`: joins of strangers
+//! - `operate` and [`fields`]: what operators do; `guard`: joins of strangers; [`exchange`]: rooms
+//!   in files
 //!
 //! A room knows the full JIDs of its occupants, never their sessions or connections. Stanzas for
 //! many occupants cross to each shard once ([`RoomLetter::Cast`](crate::letters::RoomLetter)). A
@@ -31,6 +24,7 @@ mod admin;
 mod alerts;
 mod config;
 mod count;
+pub mod exchange;
 pub mod fields;
 mod form;
 mod guard;

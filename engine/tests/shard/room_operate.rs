@@ -230,7 +230,8 @@ fn a_banned_domain_is_kept_out_of_a_room_with_many_members() {
     of(Affiliation::Member).put(&mut batch, CAVE, "nurse@localhost", &Standing::default());
     of(Affiliation::Outcast).put(&mut batch, CAVE, "localhost", &Standing::default());
     let (config, subject) = (Default::default(), Default::default());
-    Record { config, subject, secret: [1; 16], owners: 0, locked: false, created_ms: 7 }.put(&mut batch, CAVE);
+    let said = Default::default();
+    Record { config, subject, secret: [1; 16], owners: 0, locked: false, created_ms: 7, said }.put(&mut batch, CAVE);
     host.disk.apply(&batch);
     let (juliet, nurse) = (User::new(&mut host, 1, "juliet"), User::new(&mut host, 2, "nurse"));
     assert!(juliet.enters(&mut host).contains("<forbidden"));

@@ -334,6 +334,33 @@ pub trait Program: Sync {
         say: Say<'_>,
     ) -> Result<(Summary, Result<(), Failure>), Failure>;
 
+    /// Exports rooms to a file: all, or those with these names.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the file cannot be written.
+    fn leave_rooms(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        to: &Path,
+        only: &[String],
+        say: Say<'_>,
+    ) -> Result<Summary, Failure>;
+
+    /// Imports rooms from a file into a store at rest. After a failure, the summary holds what was
+    /// imported until then.
+    ///
+    /// # Errors
+    /// The store cannot be opened.
+    fn arrive_rooms(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        from: &Path,
+        dry_run: bool,
+        say: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure>;
+
     /// Converts a store at rest from an earlier format to the current one, in place.
     ///
     /// # Errors

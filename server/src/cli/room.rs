@@ -1,18 +1,21 @@
-//! `throng room`: lists, shows, configures, closes and destroys rooms for group chat.
+//! `throng room`: lists, shows, configures, closes, destroys and moves rooms for group chat.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use throng_engine::limits::ROOM_CLOSED_S_MAX;
 use throng_engine::rooms::fields;
 use throng_engine::store::room::Config;
 
-use super::accounts::{Opened, open};
+use super::accounts::{Opened, in_use, no_folder, open, tell_tightened};
 use super::{Exit, Failure, Io, Program, age, done, harmless, to_json};
 use crate::admin::rooms::{ROOMS_PER_PAGE_MAX, RoomField, RoomRow, RoomShown};
 use crate::config::Loaded;
 use crate::config::kind::{Field as _, Kind};
+use crate::disk::FolderLock;
+use crate::portable::Summary;
 
 const HELP: &str = "\
 ROOM is a JID, or the part before @conference.DOMAIN. `list` and `show` work whether the server is \
@@ -29,7 +32,9 @@ Examples:
   throng room config cave presencebroadcast=moderator,participant
   throng room close cave --for 10m                        during a raid: only members enter
   throng room open cave
-  throng room destroy cave --reason 'moved' --alternate hall";
+  throng room destroy cave --reason 'moved' --alternate hall
+  throng room export rooms.xml                            with the server stopped
+  throng room import rooms.xml --dry-run";
 
 const LIST: &str = "\
 ROOM     its JID
@@ -62,14 +67,43 @@ Examples:
   throng ctl knob set room_members_only true --for 10m
   throng ctl knob set room_joins_per_second 1 --for 1h";
 
+const EXPORT: &str = "\
+Writes the rooms of conference.DOMAIN to one file: configuration with password, subject, affiliations \
+and reserved nicks. Archives stay behind; `throng store backup` and `throng store export` copy them, \
+too. The server must be stopped. The file is created with mode 0600; keep it.
+
+The file has the frame of the portable format (XEP-0227), which has nothing for rooms; each room is \
+an element of our own, described in docs/rooms.md.
+
+Examples:
+  throng room export rooms.xml
+  throng room export two.xml cave hall
+  throng store backup /backups/now && throng store restore /backups/now --data ./copy && throng \
+room export --data ./copy rooms.xml";
+
+const IMPORT: &str = "\
+Reads such a file. The server must be stopped. Rooms that exist are left alone, so an interrupted \
+import can be repeated. A room is imported as a whole or not at all: never with a configuration in \
+part. Imported rooms are persistent. What cannot be imported is reported, with file and line.
+
+Neither Prosody (the storage `xep0227`) nor ejabberd (`export_piefxis`) writes rooms in the portable \
+format. To move them, write this file from their own.
+
+Examples:
+  throng room import rooms.xml --dry-run
+  throng room import rooms.xml --data DIR --json";
+
 /// The command, with the options of the data folder that `rows` adds.
 pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
     let room = || Arg::new("room").value_name("ROOM").required(true).help("JID, or its localpart");
     let value = |name: &'static str, word: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(word).help(help)
     };
+    let file = |name: &'static str, word: &'static str, help: &'static str| {
+        Arg::new(name).value_name(word).required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
     Command::new("room")
-        .about("List, show, configure, close and destroy rooms for group chat")
+        .about("List, show, configure, close, destroy, export and import rooms for group chat")
         .after_help(HELP)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -98,6 +132,25 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
                 ),
         )
         .subcommand(rows(Command::new("open")).about("End the time for which a room was closed").arg(room()))
+        .subcommand(
+            rows(Command::new("export"))
+                .about("Export rooms without their archives to a file; the server must be stopped")
+                .after_help(EXPORT)
+                .arg(file("to", "TO", "File to create; must not exist"))
+                .arg(Arg::new("room").value_name("ROOM").num_args(0..).help("Only these rooms")),
+        )
+        .subcommand(
+            rows(Command::new("import"))
+                .about("Import rooms from a file; the server must be stopped")
+                .after_help(IMPORT)
+                .arg(file("from", "FROM", "The file"))
+                .arg(
+                    Arg::new("dry-run")
+                        .long("dry-run")
+                        .action(ArgAction::SetTrue)
+                        .help("Read everything and report what would be imported, without writing"),
+                ),
+        )
         .subcommand(
             rows(Command::new("destroy"))
                 .about("Destroy a room with its members, bans and archive")
@@ -130,6 +183,9 @@ pub(super) fn run(
     io: &mut Io,
     program: &dyn Program,
 ) -> Result<(), Failure> {
+    if matches!(name, "export" | "import") {
+        return move_rooms(name, matches, loaded, io, program);
+    }
     let fields: Vec<&String> = match name {
         "config" => matches.get_many("field").unwrap_or_default().collect(),
         _ => Vec::new(),
@@ -172,6 +228,65 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+fn move_rooms(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: &Loaded,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
+    let config = &loaded.config;
+    if !config.data.exists() {
+        return Err(no_folder(config));
+    }
+    let hint = "stop it, or use a copy (`throng store backup`, `throng store restore`)";
+    let lock = FolderLock::take(&config.data, name).map_err(|error| in_use(config, error, hint))?;
+    tell_tightened(&lock, io);
+    let file = |name: &str| matches.get_one::<PathBuf>(name).expect("clap requires it").as_path();
+    let (summary, end) = if name == "export" {
+        let only: Vec<String> = matches.get_many("room").unwrap_or_default().cloned().collect();
+        (program.leave_rooms(config, &lock, file("to"), &only, &mut |line| io.tell(line))?, Ok(()))
+    } else {
+        program.arrive_rooms(config, &lock, file("from"), matches.get_flag("dry-run"), &mut |line| io.tell(line))?
+    };
+    tell_moved(name, &summary, io);
+    end?;
+    if summary.is_whole() { Ok(()) } else { Err(Failure::new(Exit::Partly, String::new())) }
+}
+
+fn tell_moved(name: &str, summary: &Summary, io: &mut Io) {
+    let notes: Vec<_> = summary.notes().collect();
+    if io.json {
+        let notes: Vec<_> = notes
+            .iter()
+            .map(|note| json!({ "what": note.what, "why": note.why, "times": note.times, "first": note.first }))
+            .collect();
+        return io.say_json(&done(
+            name,
+            json!({
+                "rooms": summary.rooms, "affiliations": summary.affiliations, "already_there": summary.there,
+                "left_out": summary.left, "bytes": summary.bytes, "notes": notes, "more_notes": summary.more(),
+            }),
+        ));
+    }
+    let counts = [
+        ("rooms", summary.rooms),
+        ("affiliations", summary.affiliations),
+        ("already there", summary.there),
+        ("left out", summary.left),
+    ];
+    for (name, count) in counts.iter().take(2).chain(counts.iter().skip(2).filter(|(_, count)| *count > 0)) {
+        io.say(format!("{name:<16}{count:>14}"));
+    }
+    for note in notes {
+        io.say(format!("note: {}: {} ({} times, first: {})", note.what, note.why, note.times, note.first));
+    }
+    if summary.more() > 0 {
+        io.say(format!("and {} further notes of other kinds", summary.more()));
+    }
+    io.say(format!("{name}: {}", if summary.is_whole() { "good" } else { "done, with the exceptions noted above" }));
 }
 
 fn changed(io: &mut Io, what: &str, room: &str) {

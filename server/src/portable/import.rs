@@ -254,6 +254,11 @@ impl Importing<'_> {
                     self.summary.bytes = before + reader.bytes();
                     step(&self.summary);
                 }
+                Part::Room { name, .. } => {
+                    let why = "rooms are imported by `throng room import`";
+                    self.summary.one("room", why.into(), &|| format!("{name} at {at}"));
+                }
+                Part::RoomEnd => {}
                 Part::Unknown(shown) => {
                     self.summary.one("element", format!("{shown} is nothing that is known"), &|| at.to_string());
                 }

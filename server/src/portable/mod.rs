@@ -8,9 +8,12 @@
 mod export;
 mod import;
 mod read;
+pub mod rooms;
 mod summary;
 mod write;
 
+#[cfg(test)]
+mod rooms_tests;
 #[cfg(test)]
 mod tests;
 

@@ -15,6 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use minidom::Element;
 use rxml::{AttrMap, Event, GenericReader, Options, Parser};
 use throng_engine::portable::{self, Container};
+use throng_engine::rooms::exchange;
 
 use super::Wrong;
 use super::summary::shown;
@@ -72,6 +73,15 @@ pub(super) enum Part {
     TooLarge(String),
     /// Ends the user.
     UserEnd,
+    /// Begins a room of the host. Its elements follow.
+    Room {
+        /// The localpart as written.
+        name: String,
+        /// When it was created, as written.
+        created: Option<String>,
+    },
+    /// Ends the room.
+    RoomEnd,
     /// An unknown element outside of users.
     Unknown(String),
 }
@@ -84,6 +94,7 @@ enum Level {
     User,
     Container(Container),
     Items(String),
+    Room,
     /// `<include/>`, whose file is read after its end tag.
     Include(PathBuf),
     /// An element that is skipped.
@@ -271,6 +282,11 @@ impl Reader {
                 self.levels.push(Level::User);
                 return Ok(Some(Part::User { name: user, password: attribute("password") }));
             }
+            Some(Level::Host) if namespace == exchange::NS && name == "room" => {
+                let room = attribute("name").ok_or_else(|| self.wrong("<room/> has no `name`"))?;
+                self.levels.push(Level::Room);
+                return Ok(Some(Part::Room { name: room, created: attribute("created") }));
+            }
             Some(Level::User) => match portable::container(namespace, name) {
                 Some(container) => self.levels.push(Level::Container(container)),
                 None => return self.collect(bytes, namespace, name, attributes).map(Some),
@@ -278,7 +294,7 @@ impl Reader {
             Some(Level::Container(Container::Nodes)) if name == "items" => {
                 self.levels.push(Level::Items(attribute("node").unwrap_or_default()));
             }
-            Some(Level::Container(_) | Level::Items(_)) => {
+            Some(Level::Container(_) | Level::Items(_) | Level::Room) => {
                 return self.collect(bytes, namespace, name, attributes).map(Some);
             }
             Some(Level::Data | Level::Host) => {
@@ -299,6 +315,7 @@ impl Reader {
     fn end(&mut self) -> Result<Option<Part>, Wrong> {
         match self.levels.pop() {
             Some(Level::User) => return Ok(Some(Part::UserEnd)),
+            Some(Level::Room) => return Ok(Some(Part::RoomEnd)),
             Some(Level::Include(path)) => self.include(path)?,
             _ => {}
         }

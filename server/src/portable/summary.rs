@@ -39,14 +39,18 @@ pub struct Note {
 pub struct Summary {
     /// Accounts imported or exported.
     pub users: u64,
-    /// Existing accounts that were left alone.
+    /// Existing accounts or rooms that were left alone.
     pub there: u64,
-    /// Accounts left out.
+    /// Accounts or rooms left out.
     pub left: u64,
     /// Accounts without a password that this server can check: logins fail until they get one.
     pub without_password: u64,
     /// Accounts that can log in only by SCRAM-SHA-1, until they have logged in by PLAIN.
     pub only_sha1: u64,
+    /// Rooms imported or exported.
+    pub rooms: u64,
+    /// Users with an affiliation or a reserved nick in these.
+    pub affiliations: u64,
     /// Their data, by kind.
     pub counts: Counts,
     /// Bytes of files.

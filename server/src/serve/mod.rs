@@ -236,6 +236,28 @@ impl Program for Throng {
         portable::arrive(config, lock, arrive, say)
     }
 
+    fn leave_rooms(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        to: &Path,
+        only: &[String],
+        say: Say<'_>,
+    ) -> Result<Summary, Failure> {
+        portable::leave_rooms(config, lock, to, only, say)
+    }
+
+    fn arrive_rooms(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        from: &Path,
+        dry_run: bool,
+        say: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure> {
+        portable::arrive_rooms(config, lock, from, dry_run, say)
+    }
+
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         Store::must_be_there(lock).map_err(disk_failure)?;
         migrate(config, lock, say)?.close();

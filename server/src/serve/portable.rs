@@ -1,5 +1,6 @@
 //! Import and export of accounts by files of XEP-0227, for a store at rest.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::{Rows, disk_failure, open, settings};
 use crate::cli::{Arrive, Failure, Leave, Say};
 use crate::config::Config;
 use crate::disk::{Engine, FolderLock, Still, Store};
-use crate::portable::{self, Export, Import, Summary, Wrong};
+use crate::portable::{self, Export, Import, Summary, Wrong, rooms};
 
 fn failure(wrong: Wrong) -> Failure {
     match wrong {
@@ -104,6 +105,63 @@ pub(super) fn arrive(
     if let Some(store) = store {
         store.close();
     }
+    Ok((summary, end.map_err(failure)))
+}
+
+/// Reports the number of finished rooms once per second.
+fn rooms_done(say: Say<'_>) -> impl FnMut(&Summary) {
+    let mut last = Instant::now();
+    move |summary| {
+        if last.elapsed() > Duration::from_secs(1) {
+            last = Instant::now();
+            let (rooms, there, users) = (summary.rooms, summary.there, summary.affiliations);
+            say(&format!("{rooms} rooms with {users} users, and {there} rooms that were there already"));
+        }
+    }
+}
+
+/// The domain of the service of rooms in a store.
+fn service(engine: &Rows, config: &Config) -> Result<(Domains, String), Failure> {
+    let own = settings::domain(engine)?.unwrap_or_else(|| config.domain.clone());
+    Ok((served(&own, config), format!("conference.{own}")))
+}
+
+/// Runs `throng room export`.
+pub(super) fn leave_rooms(
+    config: &Config,
+    lock: &FolderLock,
+    to: &Path,
+    only: &[String],
+    say: Say<'_>,
+) -> Result<Summary, Failure> {
+    let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
+    let engine = store.engine();
+    let (domains, service) = service(&*engine, config)?;
+    let only: Vec<String> =
+        only.iter().map(|name| if name.contains('@') { name.clone() } else { format!("{name}@{service}") }).collect();
+    let plan =
+        rooms::Rooms { engine: Some(&*engine), domains: &domains, service: &service, dry_run: false, now_us: now_us() };
+    let done = rooms::export(to, &plan, &only, &mut rooms_done(say)).map_err(failure);
+    drop(engine);
+    store.close();
+    done
+}
+
+/// Runs `throng room import`.
+pub(super) fn arrive_rooms(
+    config: &Config,
+    lock: &FolderLock,
+    from: &Path,
+    dry_run: bool,
+    say: Say<'_>,
+) -> Result<(Summary, Result<(), Failure>), Failure> {
+    let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
+    let engine = store.engine();
+    let (domains, service) = service(&*engine, config)?;
+    let plan = rooms::Rooms { engine: Some(&*engine), domains: &domains, service: &service, dry_run, now_us: now_us() };
+    let (summary, end) = rooms::import(from, &plan, &mut rooms_done(say));
+    drop(engine);
+    store.close();
     Ok((summary, end.map_err(failure)))
 }
 

@@ -32,16 +32,22 @@ fn configure(client: &mut Client, room: &str) {
 #[test]
 fn rooms_are_listed_shown_configured_closed_and_destroyed() {
     let mut host = Host::new(&["romeo", "juliet"]);
+    // More than a page, by import.
+    let room = |n: usize| {
+        let form = "<x xmlns='jabber:x:data' type='submit'/>";
+        format!("<room xmlns='urn:throng:room:0' name='room{n}'>{form}</room>")
+    };
+    let rooms: String = (0..120).map(room).collect();
+    let file = host.data().join("in.xml");
+    let text =
+        format!("<server-data xmlns='urn:xmpp:pie:0'><host jid='conference.localhost'>{rooms}</host></server-data>");
+    std::fs::write(&file, text).expect("written");
+    let imported = host.good(&["room", "import", file.to_str().expect("text"), "--json"]);
+    assert_eq!(lines(&imported)[0]["rooms"], 120, "{imported}");
     host.start(&FLAGS);
     let (mut romeo, mut juliet) = (host.client("romeo"), host.client("juliet"));
-    assert_eq!(host.good(&["room", "list"]), "");
     enter(&mut romeo, CAVE, "romeo");
     configure(&mut romeo, CAVE);
-    for n in 0..4 {
-        let room = format!("room{n}@conference.localhost");
-        enter(&mut romeo, &room, "romeo");
-        configure(&mut romeo, &room);
-    }
     assert!(enter(&mut juliet, CAVE, "juliet").contains("from='cave@conference.localhost/romeo'"));
     let said = "<message type='groupchat' to='cave@conference.localhost'><body>who is there</body></message>";
     juliet.ask(said, "who is there");
@@ -51,7 +57,7 @@ fn rooms_are_listed_shown_configured_closed_and_destroyed() {
     let count = all.len();
     all.sort_unstable();
     all.dedup();
-    assert_eq!((count, all.len()), (5, 5));
+    assert_eq!((count, all.len()), (121, 121));
     let row = shown(&host);
     assert_eq!((&row["occupants"], &row["sessions"], &row["members"]), (&2.into(), &2.into(), &1.into()));
     assert!(row["last_message_s"].as_u64().is_some_and(|at_s| at_s > 1_700_000_000), "{row}");
@@ -85,7 +91,12 @@ fn rooms_are_listed_shown_configured_closed_and_destroyed() {
     host.stop();
     let row = shown(&host);
     assert_eq!((&row["name"], &row["occupants"]), (&"The cave".into(), &Value::Null));
-    assert_eq!(lines(&host.good(&["room", "list", "--json"])).len(), 5);
+    assert_eq!(lines(&host.good(&["room", "list", "--json"])).len(), 121);
+    let file = host.data().join("out.xml");
+    let exported = host.good(&["room", "export", file.to_str().expect("text"), "cave", "room7"]);
+    assert!(exported.starts_with("rooms                        2\naffiliations                 1\n"), "{exported}");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert!(text.contains("<value>The cave</value>") && text.contains("jid='romeo@localhost'"), "{text}");
     assert_eq!(host.run(&["room", "destroy", "cave"]).status.code(), Some(2), "it needs a server");
     host.start(&FLAGS);
     let mut romeo = host.client("romeo");

@@ -485,6 +485,34 @@ impl Program for Memory {
         Ok((summary, end))
     }
 
+    fn leave_rooms(
+        &self,
+        _: &Config,
+        _: &FolderLock,
+        to: &Path,
+        only: &[String],
+        _: Say<'_>,
+    ) -> Result<Summary, Failure> {
+        self.note(format!("export rooms {} {only:?}", to.display()));
+        let mut summary = Summary::default();
+        summary.rooms = 2;
+        Ok(summary)
+    }
+
+    fn arrive_rooms(
+        &self,
+        _: &Config,
+        _: &FolderLock,
+        from: &Path,
+        dry_run: bool,
+        _: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure> {
+        self.note(format!("import rooms {} {dry_run}", from.display()));
+        let mut summary = Summary::default();
+        (summary.rooms, summary.left) = (3, u64::from(from.ends_with("odd.xml")));
+        Ok((summary, Ok(())))
+    }
+
     fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         say("changing the store");
         Ok(StoreReport { notes: vec!["the store has format 5".into()], ..StoreReport::default() })

@@ -53,3 +53,20 @@ fn rooms_are_configured_closed_and_destroyed() {
     assert_eq!(bench.calls().len(), 4);
     drop(serving);
 }
+
+#[test]
+fn rooms_move_while_the_server_is_stopped() {
+    let bench = Bench::new();
+    let went = bench.run("room export rooms.xml cave");
+    assert_eq!(
+        (went.exit, &*went.out),
+        (Exit::Done, "rooms                        2\naffiliations                 0\nexport: good\n")
+    );
+    let went = bench.run("room import odd.xml --dry-run --json");
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!((went.exit, &value["rooms"], &value["left_out"]), (Exit::Partly, &3.into(), &1.into()), "{}", went.err);
+    assert_eq!(bench.calls(), ["export rooms rooms.xml [\"cave\"]", "import rooms odd.xml true"]);
+    let serving = bench.serve();
+    assert_eq!(bench.run("room export rooms.xml").exit, Exit::InUse);
+    drop(serving);
+}
