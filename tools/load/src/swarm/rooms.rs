@@ -210,7 +210,8 @@ impl World {
     /// Repeats entries that were refused.
     pub(super) fn enter_again(&mut self) {
         let now = self.tick();
-        while let Some((_, client, room)) = self.rooms.again.pop_front_if(|(due, ..)| *due <= now) {
+        while self.rooms.again.front().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, client, room)) = self.rooms.again.pop_front() else { return };
             let waits = self.seat(client, room).is_some_and(|seat| !seat.entered);
             if waits && self.conn(client).state == State::Up && self.phase <= Phase::Hold {
                 self.enter(client, room);
