@@ -9,6 +9,7 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::{Incarnation, Standing};
+use crate::store::waiting::Rest;
 use crate::store::{Found, Query, Table, archive, roster, sessions};
 use crate::streams::Streams;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -163,8 +164,9 @@ impl Actors {
     }
 
     /// Does the same for a login. If nothing is known of the user yet and no read is in progress,
-    /// all that a session needs is read at once, for the resource binding and the first presence.
-    /// While the disk stalls, only the record is read, because that does not wait.
+    /// all that a session needs is read at once, for the resource binding and the first presence:
+    /// also whether anything is in the log after the cursor. While the disk stalls, only the record
+    /// is read, because that does not wait.
     pub(crate) fn look_for_login(&mut self, cx: &mut Streams, read: AccountRead) {
         let (user, now_s) = (self.users.find_or_insert(&read.account), cx.kernel.now.mono_s());
         let held = cx.held_s != u32::MAX;
@@ -175,7 +177,12 @@ impl Actors {
         }
         state.looks += 1;
         (state.asked, state.roster_asked) = (true, true);
-        let queries = self.receiver_queries(cx, &read.account).chain([roster::query(&read.account)]).collect();
+        let sessionless = self.users.get(user).first == NONE;
+        self.users.state(user, now_s).sessionless = sessionless;
+        let [first, last] = Rest::queries(&read.account);
+        let mut queries: Vec<Query> = self.receiver_queries(cx, &read.account).collect();
+        queries[1] = first;
+        queries.extend([last, roster::query(&read.account)]);
         cx.kernel.read(Pending::Login(LoginRead::Coming(read)), queries);
     }
 

@@ -39,6 +39,7 @@ impl Logs {
     pub(crate) fn takers_changed(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let takers = self.takers(cx, actors, user);
         let all: Takers = actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect();
+        let only = all.len() == 1;
         for id in all {
             if actors.follows(id) && !takers.contains(&id) {
                 self.stop_following(cx, actors, user, id);
@@ -68,6 +69,12 @@ impl Logs {
         }
         let Some(log) = state.log.as_mut() else { return };
         let cursor = log.cursor().max(received.unwrap_or(0));
+        // The login's read has shown that there is nothing to bring it up to.
+        let at_rest = only && log.is_at_rest();
+        if at_rest && log.waiting() != (0, 0) {
+            log.drained();
+            self.touch_log(user);
+        }
         for id in begins {
             if let Some(session) = sessions.get_mut(id) {
                 session.follows = true;
@@ -75,7 +82,7 @@ impl Logs {
             let rested = log.leave(id);
             let seen = rested.map_or(cursor, |rested| rested.entries.at.max(cursor));
             let apart = rested.map_or(last, |rested| rested.apart);
-            let all_had = received.is_some() && seen >= last;
+            let all_had = at_rest || (received.is_some() && seen >= last);
             if !all_had || rested.is_some_and(|rested| log.waits_apart(&rested)) {
                 log.fall_behind(id, seen, apart);
             }

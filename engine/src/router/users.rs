@@ -325,6 +325,8 @@ pub struct UserState {
     pub standing: Option<Standing>,
     /// Whether account and cursor are being read for what is parked.
     pub asked: bool,
+    /// Whether the user has had no session since a login began to read all that a session needs.
+    pub sessionless: bool,
     /// Number of other outstanding reads of the account's record.
     pub looks: u32,
     /// The log, if its delivery position is known.
@@ -628,6 +630,9 @@ impl Users {
         let user = &mut self.slots[sessions.slot(id.slot).user as usize];
         sessions.slot_mut(id.slot).next = user.first;
         user.first = id.slot;
+        if let Some(state) = &mut user.state {
+            state.sessionless = false;
+        }
     }
 
     /// Removes a session from its user's list.

@@ -48,7 +48,7 @@ impl Shard {
     fn user_found(&mut self, read: UserRead, found: Vec<Found>) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
         match read {
-            UserRead::Receiver(account) => self.receiver_found(&account, found),
+            UserRead::Receiver(account) => self.receiver_found(&account, found, false),
             UserRead::Roster(account) => self.contacts.roster_found(cx, actors, &account, found),
             UserRead::Log(account) => self.logs.log_found(cx, actors, &account, found),
             UserRead::Page { account, session, last, all } => {

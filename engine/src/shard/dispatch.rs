@@ -14,7 +14,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
-use crate::store::waiting::Cursor;
+use crate::store::waiting::{Cursor, Rest};
 use crate::streams::half::Up;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -25,7 +25,7 @@ pub(super) struct Came {
     account: Box<str>,
     /// The account, if it exists.
     there: Option<Incarnation>,
-    cursor: Option<Box<[u8]>>,
+    rest: Rest,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
 }
@@ -34,6 +34,16 @@ pub(super) struct Came {
 /// rows.
 fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
     (found.len() > RECEIVER_ROWS).then(|| found.pop()).flatten()
+}
+
+/// Takes what a login has read of the log, and leaves the row of the cursor as it is read for a
+/// receiver. Returns whether the log is empty after it.
+fn take_rest(found: &mut Vec<Found>) -> bool {
+    let last = found.pop();
+    let Some(first) = found.get_mut(1).filter(|first| **first != Found::Damaged) else { return false };
+    let rest = Rest::of(std::mem::replace(first, Found::Value(None)), last);
+    *first = Found::Value(rest.cursor);
+    rest.is_empty
 }
 
 impl Shard {
@@ -172,11 +182,12 @@ impl Shard {
 
     /// A receiver's account and cursor have been read. Parked stanzas proceed after due sessions
     /// have ended.
-    pub(super) fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
+    pub(super) fn receiver_found(&mut self, account: &str, mut found: Vec<Found>, rest_is_empty: bool) {
         let stored = take_stored(&mut found);
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
         let (record, cursor) = (values.next().flatten(), values.next().flatten());
         drop(values);
+        let rest = Rest { cursor, is_empty: rest_is_empty };
         let now_s = self.cx.kernel.now.mono_s();
         let user = self.actors.users.find_or_insert(account);
         self.actors.users.state(user, now_s).asked = false;
@@ -186,16 +197,17 @@ impl Shard {
             // read.
             self.actors.end_removed(&mut self.cx, user, false);
         }
-        let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
+        let before = self.came.replace(Came { account: account.into(), there, rest, stored });
         assert!(before.is_none(), "an input is the rows of one receiver");
     }
 
     /// All that a login needs of a user has been read: the rows of a receiver, followed by the
-    /// roster.
+    /// last entry of the archive and the roster.
     pub(super) fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().into_iter().collect();
+        let is_empty = take_rest(&mut found);
         let record = found.first().cloned().into_iter().collect();
-        self.receiver_found(&read.account, found);
+        self.receiver_found(&read.account, found, is_empty);
         self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
         self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
     }
@@ -203,10 +215,11 @@ impl Shard {
     /// Part of it is damaged: the other parts are used as if they had been read alone.
     pub(super) fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().filter(|roster| *roster != Found::Damaged).into_iter().collect();
+        let is_empty = take_rest(&mut found);
         let record = found.first().cloned();
         match found.contains(&Found::Damaged) {
             true => self.receiver_unreadable(&read.account, found),
-            false => self.receiver_found(&read.account, found),
+            false => self.receiver_found(&read.account, found, is_empty),
         }
         self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
         match record {
@@ -218,7 +231,7 @@ impl Shard {
     }
 
     fn receiver_goes_on(&mut self, came: Came) {
-        let Came { account, there, cursor, stored } = came;
+        let Came { account, there, rest, stored } = came;
         // Without an account and without waiting stanzas, the name is already forgotten.
         let Some(user) = self.actors.users.find(&account) else { return };
         let now_s = self.cx.kernel.now.mono_s();
@@ -226,8 +239,12 @@ impl Shard {
         // at its head: the stored row is behind their position, and would repeat messages.
         let live = self.actors.users.get(user).live;
         let state = self.actors.users.state(user, now_s);
+        // Without a session all that comes for the user waits for this answer. A session could have
+        // written more since the question.
+        let at_rest = std::mem::take(&mut state.sessionless) && rest.is_empty;
         if state.known != Known::Missing && state.log.is_none() && !live {
-            state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
+            let cursor = rest.cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default();
+            state.log = Some(if at_rest { Log::at_rest(cursor) } else { Log::loaded(cursor) });
         }
         if let Some(incarnation) = there {
             self.restore_sessions(user, &account, incarnation, stored);

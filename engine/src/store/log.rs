@@ -36,6 +36,9 @@ pub struct Log {
     /// Whether a follower has reached the head since the log was loaded, so that the log has
     /// nothing after `newest`.
     known: bool,
+    /// Whether the store had nothing after the cursor when the log was loaded, and no session of the
+    /// user has ended since.
+    at_rest: bool,
     /// Entries up to this number no longer count as waiting.
     counted: u64,
     /// The followers that are not at the head; at most one per session of the user.
@@ -84,6 +87,7 @@ impl Log {
             newest_apart: 0,
             transients: Transients::Unknown,
             known: false,
+            at_rest: false,
             counted: cursor.number,
             behind: Vec::new(),
             unlogged: Vec::new(),
@@ -96,6 +100,20 @@ impl Log {
     pub fn live(number: u64) -> Log {
         let cursor = Cursor { number, ..Cursor::default() };
         Log { gathering: Gathering::Done, transients: Transients::None, known: true, ..Log::loaded(cursor) }
+    }
+
+    /// The log of a user without sessions for whom the store has no entry after the cursor, none that
+    /// is transient, and no message that is set apart: nothing more has to be read for a first
+    /// follower.
+    pub fn at_rest(cursor: Cursor) -> Log {
+        let log = Log::loaded(cursor);
+        Log { gathering: Gathering::Done, transients: Transients::None, known: true, at_rest: true, ..log }
+    }
+
+    /// Whether nothing has come since the log was loaded [at rest](Log::at_rest): a session that is
+    /// the user's only one is at the head at once.
+    pub fn is_at_rest(&self) -> bool {
+        self.at_rest && self.last() == 0 && self.behind.is_empty()
     }
 
     /// The number up to which everything has been received.
@@ -199,6 +217,8 @@ impl Log {
     /// Records that all followers have ended: entries that were sent but not received wait again.
     pub fn forsaken(&mut self) {
         self.counted = self.cursor.number;
+        // It may have written entries of its own.
+        self.at_rest = false;
     }
 
     /// Returns a session that is not at the head.
@@ -314,6 +334,24 @@ mod tests {
         assert_eq!(log.waiting(), (2, 17), "two followers");
         log.drained();
         assert_eq!(log.waiting(), (0, 0));
+    }
+
+    #[test]
+    fn a_log_at_rest_is_left_by_whatever_comes() {
+        let at_rest = || Log::at_rest(Cursor { number: 5, count: 0, bytes: 0 });
+        assert!(at_rest().is_at_rest() && at_rest().is_settled(true));
+        assert!(!Log::loaded(Cursor::default()).is_at_rest() && !Log::live(5).is_at_rest());
+        let comes: [fn(&mut Log); 4] = [
+            |log| log.appended(6, false),
+            |log| log.set_apart(6),
+            |log| log.fall_behind(session(1), 5, 5),
+            |log| log.forsaken(),
+        ];
+        for come in comes {
+            let mut log = at_rest();
+            come(&mut log);
+            assert!(!log.is_at_rest());
+        }
     }
 
     #[test]

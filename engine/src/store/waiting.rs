@@ -8,8 +8,8 @@
 //! - `W` and a number: a message for the session of its full JID alone, sent while the user had
 //!   other sessions ([`Apart`]). The cursor, which follows the foremost session, does not cover it.
 
-use super::archive::Entry;
-use super::{Batch, Query, Table};
+use super::archive::{self, Entry};
+use super::{Batch, Found, Query, Table};
 use crate::id::SessionId;
 
 /// Version byte of the rows.
@@ -51,6 +51,52 @@ impl Cursor {
             count: u32::from_le_bytes(value[9..13].try_into().ok()?),
             bytes: u64::from_le_bytes(value[13..21].try_into().ok()?),
         })
+    }
+}
+
+/// The beginning of a user's log as a login reads it: the cursor, and whether the log is empty
+/// after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// The row of the cursor, if there is one.
+    pub cursor: Option<Box<[u8]>>,
+    /// Whether there is no entry after the cursor, none that is transient, and no message that is
+    /// set apart.
+    pub is_empty: bool,
+}
+
+impl Rest {
+    /// The queries: the first row of the user in [`Table::Waiting`], with whether there are more, and
+    /// the last one in [`Table::Archive`].
+    pub fn queries(user: &str) -> [Query; 2] {
+        [(Table::Waiting, false), (Table::Archive, true)].map(|(table, reverse)| Query::Range {
+            table,
+            actor: user.as_bytes().into(),
+            from: Box::default(),
+            until: None,
+            reverse,
+            rows_max: 1,
+            bytes_max: 1,
+        })
+    }
+
+    /// Reads the answers. A log of which a row cannot be read is not empty.
+    pub fn of(first: Found, last: Option<Found>) -> Rest {
+        let Found::Rows { rows, more } = first else { return Rest::default() };
+        let alone = !more && rows.iter().all(|row| row.sort.is_empty());
+        let cursor = rows.into_iter().next().filter(|row| row.sort.is_empty()).map(|row| row.value);
+        let received = match &cursor {
+            Some(cursor) => Cursor::decode(cursor).map(|cursor| cursor.number),
+            None => Some(0),
+        };
+        let is_empty = alone
+            && match (last, received) {
+                (Some(Found::Rows { rows, .. }), Some(received)) => {
+                    rows.iter().all(|row| archive::number_of(&row.sort).is_some_and(|last| last <= received))
+                }
+                _ => false,
+            };
+        Rest { cursor, is_empty }
     }
 }
 
@@ -236,6 +282,28 @@ mod tests {
             }
         }
         assert!(!is_whole(b"X1234567", &rows[1].1) && !is_whole(b"T123", &rows[1].1));
+    }
+
+    #[test]
+    fn a_log_is_empty_if_nothing_is_after_its_cursor() {
+        let row = |sort: &[u8], value: &[u8]| super::super::Row { sort: sort.into(), value: value.into() };
+        let found = |rows, more| Found::Rows { rows, more };
+        let mut batch = Batch::new();
+        Cursor { number: 5, count: 0, bytes: 0 }.put(&mut batch, "juliet@x");
+        let cursor = puts(&batch)[0].1.clone();
+        let first = |more| found(vec![row(b"", &cursor)], more);
+        let last = |number: u64| Some(found(vec![row(&number.to_be_bytes(), b"")], true));
+        let nothing = || found(Vec::new(), false);
+        assert_eq!(Rest::of(nothing(), Some(nothing())), Rest { cursor: None, is_empty: true });
+        let known = |is_empty| Rest { cursor: Some(cursor.clone().into()), is_empty };
+        assert_eq!(Rest::of(first(false), Some(nothing())), known(true));
+        assert_eq!(Rest::of(first(false), last(5)), known(true), "received");
+        assert_eq!(Rest::of(first(false), last(6)), known(false));
+        assert_eq!(Rest::of(first(true), last(5)), known(false), "a row behind the cursor's");
+        assert_eq!(Rest::of(first(false), Some(Found::Damaged)), known(false));
+        assert!(!Rest::of(nothing(), last(1)).is_empty, "without a cursor nothing was received");
+        assert!(!Rest::of(found(vec![row(&key(APART, 3), b"")], false), Some(nothing())).is_empty);
+        assert!(!Rest::of(found(vec![row(b"", b"?")], false), Some(nothing())).is_empty, "an unreadable cursor");
     }
 
     #[test]

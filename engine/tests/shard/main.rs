@@ -35,6 +35,7 @@ mod knobs;
 mod left_early;
 mod letters;
 mod limits;
+mod login_reads;
 mod mercure;
 mod mercure_selectors;
 mod nchan;
