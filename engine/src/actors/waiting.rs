@@ -9,17 +9,18 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::{Incarnation, Standing};
+use crate::store::record::AccountRows;
 use crate::store::waiting::Rest;
-use crate::store::{Found, Query, Table, archive, roster, sessions};
+use crate::store::{Found, Query, Table, archive, record, roster, sessions};
 use crate::streams::Streams;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::id_of_stanza;
 
-/// Rows that are read for a receiver: the account's record, the cursor, and the records of
-/// extensions. Rows of stored sessions may follow them.
-pub(crate) const RECEIVER_ROWS: usize = 2 + extension::RECORDS;
+/// Answers that are read for a receiver: the account with its records, and the cursor. Rows of
+/// stored sessions may follow them.
+pub(crate) const RECEIVER_ANSWERS: usize = 2;
 
 impl Actors {
     /// Whether something waits for this user's account. Later stanzas must queue behind it (RFC
@@ -49,12 +50,11 @@ impl Actors {
         true
     }
 
-    /// Reads for a receiver: [`RECEIVER_ROWS`] answers, and one more while sessions are being
+    /// Reads for a receiver: [`RECEIVER_ANSWERS`] answers, and one more while sessions are being
     /// restored.
     fn receiver_queries(&self, cx: &Streams, account: &str) -> impl Iterator<Item = Query> {
-        let first = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
         let stored = self.may_have_stored(cx).then(|| sessions::query(account));
-        first.into_iter().chain(extension::records(account)).chain(stored)
+        [record::query_all(account), get(Table::Waiting, account)].into_iter().chain(stored)
     }
 
     /// Whether the store may have sessions of an earlier process that are not in memory yet.
@@ -170,15 +170,14 @@ impl Actors {
     pub(crate) fn look_for_login(&mut self, cx: &mut Streams, read: AccountRead) {
         let (user, now_s) = (self.users.find_or_insert(&read.account), cx.kernel.now.mono_s());
         let held = cx.held_s != u32::MAX;
+        let sessionless = self.users.get(user).first == NONE;
         let state = self.users.state(user, now_s);
         if held || !state.is_blank() {
             let account = read.account.clone();
             return self.look(cx, Pending::Login(LoginRead::Account(read)), &account, None);
         }
         state.looks += 1;
-        (state.asked, state.roster_asked) = (true, true);
-        let sessionless = self.users.get(user).first == NONE;
-        self.users.state(user, now_s).sessionless = sessionless;
+        (state.asked, state.roster_asked, state.sessionless) = (true, true, sessionless);
         let [first, last] = Rest::queries(&read.account);
         let mut queries: Vec<Query> = self.receiver_queries(cx, &read.account).collect();
         queries[1] = first;
@@ -218,34 +217,26 @@ impl Actors {
         (there, record.filter(|_| read == there))
     }
 
-    /// The account's record has been read and, behind the additional rows, the records of
-    /// extensions. Later writes in memory take precedence: the state of an account, and the
-    /// extension records of a user with a session, because only that user's sessions change them.
-    /// Returns the account.
-    pub(crate) fn account_is(
-        &mut self,
-        cx: &mut Streams,
-        user: u32,
-        record: Option<&[u8]>,
-        found: &mut Vec<Found>,
-    ) -> Option<Incarnation> {
-        let records = found.split_off(found.len().saturating_sub(extension::RECORDS));
+    /// An account has been read with its records. Later writes in memory take precedence: the state
+    /// of an account, and the extension records of a user with a session, because only that user's
+    /// sessions change them. Returns the account.
+    pub(crate) fn account_is(&mut self, cx: &mut Streams, user: u32, rows: &AccountRows) -> Option<Incarnation> {
         let (now_s, online) = (cx.kernel.now.mono_s(), self.users.get(user).first != NONE);
-        let photo = extension::photo(&cx.kernel.facts, &records);
         let state = self.users.state(user, now_s);
         let there = match state.known {
             Known::Exists(incarnation) => Some(incarnation),
             Known::Missing => None,
             Known::Unknown => {
+                let record = rows.account();
                 let read = record.map(Incarnation::of_record);
                 let first = read.is_some() && !online;
                 if first {
-                    state.notes = extension::load(&records);
+                    state.notes = extension::load(rows);
                 }
                 state.known = read.map_or(Known::Missing, Known::Exists);
                 state.standing = state.standing.or(record.map(Standing::of_record));
                 if first {
-                    self.users.set_photo(user, photo);
+                    self.users.set_photo(user, extension::photo(&cx.kernel.facts, rows));
                 }
                 return read;
             }

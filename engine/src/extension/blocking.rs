@@ -12,7 +12,7 @@ use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Ta
 use super::note::Note;
 use super::xml;
 use crate::limits::{REPORT_TEXT_BYTES_MAX, beginning};
-use crate::store::private as rows;
+use crate::store::record;
 use crate::store::report::Report;
 use crate::store::{Batch, Query};
 use crate::wire::error::Detail;
@@ -34,7 +34,7 @@ const FORMAT: u8 = 1;
 
 /// The extension.
 pub const EXTENSION: Extension = Extension {
-    name: "blocking",
+    name: record::BLOCKING,
     xeps: &[
         Xep { number: 191, version: "1.3", title: "Blocking Command" },
         Xep { number: 377, version: "0.4.1", title: "Blocking Command Reports" },
@@ -104,7 +104,7 @@ impl Blocked {
 
 /// The query for a user's list.
 pub fn query(account: &str) -> Query {
-    rows::get(account, &rows::own_key(EXTENSION.name))
+    record::query(account, record::BLOCKING)
 }
 
 /// The JIDs in a row; `None` if its format is unknown.
@@ -122,7 +122,7 @@ pub fn put(batch: &mut Batch, account: &str, jids: Vec<Box<str>>) -> bool {
         return false;
     }
     if !row.is_empty() {
-        rows::put(batch, account, &rows::own_key(EXTENSION.name), &row);
+        record::put(batch, account, record::BLOCKING, &row);
     }
     true
 }

@@ -59,7 +59,7 @@ pub use pending::Pending;
 pub use photo::Photo;
 
 use crate::id::{Service, Wall};
-use crate::store::{Found, Query, private as rows};
+use crate::store::record::{self, AccountRows};
 
 /// Every extension, in the order in which streams offer them.
 pub static TABLE: &[Extension] = ROWS;
@@ -422,35 +422,16 @@ fn kept() -> impl Iterator<Item = (usize, &'static hook::Record)> {
     TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.record.as_ref()?)))
 }
 
-/// Number of records, and the index of the record with the user's photo.
-pub const RECORDS: usize = {
-    let (mut count, mut at) = (1, 0);
-    while at < ROWS.len() {
-        count += ROWS[at].record.is_some() as usize;
-        at += 1;
-    }
-    count
-};
-
-/// The queries for all records of a user, to be read whenever the account is.
-pub fn records(account: &str) -> impl Iterator<Item = Query> {
-    let kept = kept().map(move |(place, _)| rows::get(account, &rows::own_key(TABLE[place].name)));
-    kept.chain([photo::query(account)])
+/// The photo of a user with these records.
+pub fn photo(server: &ServerFacts, rows: &AccountRows) -> Option<Photo> {
+    rows.record(record::PHOTO).filter(|_| are_on(server, &["avatars"])).and_then(Photo::decode)
 }
 
-/// The user's photo in the results of [`records`].
-pub fn photo(server: &ServerFacts, found: &[Found]) -> Option<Photo> {
-    match found.last() {
-        Some(Found::Value(Some(row))) if are_on(server, &["avatars"]) => Photo::decode(row),
-        _ => None,
-    }
-}
-
-/// The notes decoded from the results of [`records`]. An unreadable row yields no note.
-pub fn load(found: &[Found]) -> Notes {
+/// The notes decoded from a user's records. An unreadable record yields no note.
+pub fn load(rows: &AccountRows) -> Notes {
     let mut notes = Notes::default();
-    for ((place, record), found) in kept().zip(found) {
-        if let Found::Value(Some(row)) = found {
+    for (place, record) in kept() {
+        if let Some(row) = rows.record(TABLE[place].name) {
             notes.put(place, (record.load)(row));
         }
     }
@@ -464,12 +445,12 @@ pub fn stay(notes: &Notes) -> bool {
 
 /// Writes the record of an extension (an empty one removes it); returns the resulting note.
 pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str, row: &[u8]) -> Option<Box<dyn Note>> {
-    let key = rows::own_key(TABLE[place].name);
+    let name = TABLE[place].name;
     if row.is_empty() {
-        rows::delete(batch, account, &key);
+        record::delete(batch, account, name);
         return None;
     }
-    rows::put(batch, account, &key, row);
+    record::put(batch, account, name, row);
     (TABLE[place].record.as_ref()?.load)(row)
 }
 

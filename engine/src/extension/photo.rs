@@ -4,8 +4,7 @@
 
 use std::ops::Range;
 
-use crate::store::private as rows;
-use crate::store::{Batch, Query};
+use crate::store::{Batch, Query, record};
 use crate::wire::written::read_back;
 use crate::wire::{Child, Element, Event, Splice, splice};
 
@@ -63,7 +62,7 @@ impl Photo {
 
     /// Writes the row.
     pub fn put(self, batch: &mut Batch, account: &str) {
-        rows::put(batch, account, &key(), &[&[FORMAT][..], &self.0].concat());
+        record::put(batch, account, record::PHOTO, &[&[FORMAT][..], &self.0].concat());
     }
 
     fn element(self) -> Vec<u8> {
@@ -75,13 +74,9 @@ impl Photo {
     }
 }
 
-fn key() -> Box<[u8]> {
-    rows::own_key("photo")
-}
-
 /// The query for the row.
 pub fn query(account: &str) -> Query {
-    rows::get(account, &key())
+    record::query(account, record::PHOTO)
 }
 
 /// The server's change to a presence stanza.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::id::Now;
-use crate::store::{OpView, Query, Row};
+use crate::store::{Found, OpView, Query, Row};
 
 fn facts() -> ServerFacts {
     ServerFacts {
@@ -100,6 +100,12 @@ fn text(step: Step) -> String {
         Step::Result(payload) => String::from_utf8(payload).expect("UTF-8"),
         other => panic!("not a result: {other:?}"),
     }
+}
+
+#[test]
+fn each_record_is_read_with_the_account() {
+    use crate::store::record::NAMES;
+    assert!(kept().all(|(place, _)| NAMES.contains(&TABLE[place].name)));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Shard {
     fn user_found(&mut self, read: UserRead, found: Vec<Found>) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
         match read {
-            UserRead::Receiver(account) => self.receiver_found(&account, found, false),
+            UserRead::Receiver(account) => self.receiver_found(&account, found),
             UserRead::Roster(account) => self.contacts.roster_found(cx, actors, &account, found),
             UserRead::Log(account) => self.logs.log_found(cx, actors, &account, found),
             UserRead::Page { account, session, last, all } => {
@@ -108,7 +108,7 @@ impl Shard {
         let (cx, actors, contacts) = (&mut self.cx, &mut self.actors, &mut self.contacts);
         match read {
             LoginRead::Account(read) => self.accounts.account_unreadable(cx, actors, read),
-            LoginRead::Coming(read) => self.coming_unreadable(read, found),
+            LoginRead::Coming(read) => self.coming_found(read, found),
             LoginRead::Invitation(read) => self.accounts.invitation_unreadable(cx, actors, contacts, read),
             LoginRead::Reports(domain) => self.accounts.reports_found(cx, &domain, Vec::new()),
         }

@@ -1,7 +1,7 @@
 //! Passes incoming stanzas, answers of the store and finished work to their modules, and does the
 //! work that modules leave to the shard.
 
-use crate::actors::waiting::RECEIVER_ROWS;
+use crate::actors::waiting::RECEIVER_ANSWERS;
 use crate::contacts::Decided;
 use crate::extension::Way;
 use crate::id::{ActorKind, Service};
@@ -14,6 +14,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
+use crate::store::record::AccountRows;
 use crate::store::waiting::{Cursor, Rest};
 use crate::streams::half::Up;
 use crate::wire::error::StanzaCondition;
@@ -28,22 +29,6 @@ pub(super) struct Came {
     rest: Rest,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
-}
-
-/// Takes the rows of sessions of an earlier process, if they were read after a receiver's other
-/// rows.
-fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
-    (found.len() > RECEIVER_ROWS).then(|| found.pop()).flatten()
-}
-
-/// Takes what a login has read of the log, and leaves the row of the cursor as it is read for a
-/// receiver. Returns whether the log is empty after it.
-fn take_rest(found: &mut Vec<Found>) -> bool {
-    let last = found.pop();
-    let Some(first) = found.get_mut(1).filter(|first| **first != Found::Damaged) else { return false };
-    let rest = Rest::of(std::mem::replace(first, Found::Value(None)), last);
-    *first = Found::Value(rest.cursor);
-    rest.is_empty
 }
 
 impl Shard {
@@ -182,16 +167,18 @@ impl Shard {
 
     /// A receiver's account and cursor have been read. Parked stanzas proceed after due sessions
     /// have ended.
-    pub(super) fn receiver_found(&mut self, account: &str, mut found: Vec<Found>, rest_is_empty: bool) {
-        let stored = take_stored(&mut found);
-        let mut values = found.drain(..2.min(found.len())).map(Found::value);
-        let (record, cursor) = (values.next().flatten(), values.next().flatten());
-        drop(values);
-        let rest = Rest { cursor, is_empty: rest_is_empty };
+    pub(super) fn receiver_found(&mut self, account: &str, found: Vec<Found>) {
+        let mut found = found.into_iter();
+        let rows = found.next().map(AccountRows::of).unwrap_or_default();
+        let rest = Rest { cursor: found.next().and_then(Found::value), is_empty: false };
+        self.receiver_is(account, &rows, rest, found.next());
+    }
+
+    fn receiver_is(&mut self, account: &str, rows: &AccountRows, rest: Rest, stored: Option<Found>) {
         let now_s = self.cx.kernel.now.mono_s();
         let user = self.actors.users.find_or_insert(account);
         self.actors.users.state(user, now_s).asked = false;
-        let there = self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);
+        let there = self.actors.account_is(&mut self.cx, user, rows);
         if there.is_none() {
             // A session of a removed account has no log: every stanza to it would cause another
             // read.
@@ -201,33 +188,30 @@ impl Shard {
         assert!(before.is_none(), "an input is the rows of one receiver");
     }
 
-    /// All that a login needs of a user has been read: the rows of a receiver, followed by the
-    /// last entry of the archive and the roster.
+    /// All that a login needs of a user has been read: the rows of a receiver, of which those of the
+    /// log state more, and the roster. If part of it is damaged, the other parts are used as if they
+    /// had been read alone.
     pub(super) fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
-        let roster = found.pop().into_iter().collect();
-        let is_empty = take_rest(&mut found);
-        let record = found.first().cloned().into_iter().collect();
-        self.receiver_found(&read.account, found, is_empty);
-        self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
-        self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
-    }
-
-    /// Part of it is damaged: the other parts are used as if they had been read alone.
-    pub(super) fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().filter(|roster| *roster != Found::Damaged).into_iter().collect();
-        let is_empty = take_rest(&mut found);
-        let record = found.first().cloned();
-        match found.contains(&Found::Damaged) {
-            true => self.receiver_unreadable(&read.account, found),
-            false => self.receiver_found(&read.account, found, is_empty),
-        }
-        self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
-        match record {
-            Some(Found::Damaged) | None => self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read),
-            Some(record) => {
-                self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, vec![record])
+        let last = found.pop();
+        let stored = (found.len() > RECEIVER_ANSWERS).then(|| found.pop()).flatten();
+        let damaged = found.contains(&Found::Damaged);
+        let (first, rows) = (found.pop(), found.pop());
+        let unreadable = matches!(rows, Some(Found::Damaged) | None);
+        let rows = rows.map(AccountRows::of).unwrap_or_default();
+        match damaged {
+            true => self.receiver_is_unreadable(&read.account, (!unreadable).then_some(&rows)),
+            false => {
+                let rest = first.map(|first| Rest::of(first, last)).unwrap_or_default();
+                self.receiver_is(&read.account, &rows, rest, stored.filter(|stored| *stored != Found::Damaged));
             }
         }
+        self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
+        if unreadable {
+            return self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read);
+        }
+        let record = vec![Found::Value(rows.account().map(Into::into))];
+        self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
     }
 
     fn receiver_goes_on(&mut self, came: Came) {
@@ -270,17 +254,20 @@ impl Shard {
 
     /// Whether the account exists, or what it has stored, cannot be determined. Parked stanzas get
     /// an error, and the next stanza reads again.
-    pub(super) fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
+    pub(super) fn receiver_unreadable(&mut self, account: &str, found: Vec<Found>) {
+        let rows = found.into_iter().next().filter(|rows| *rows != Found::Damaged).map(AccountRows::of);
+        self.receiver_is_unreadable(account, rows.as_ref());
+    }
+
+    /// Sessions of an earlier process that cannot be read are not resumed. If only the cursor is
+    /// damaged, the account and the records of extensions are known, and connections that claim it
+    /// proceed.
+    fn receiver_is_unreadable(&mut self, account: &str, rows: Option<&AccountRows>) {
         let now_s = self.cx.kernel.now.mono_s();
         let user = self.actors.users.find_or_insert(account);
         self.actors.users.state(user, now_s).asked = false;
-        // Sessions of an earlier process that cannot be read are not resumed.
-        take_stored(&mut found);
-        // If only the cursor is damaged, the account and the records of extensions are known, and
-        // connections that claim it proceed.
-        if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
-            let record = found.remove(0).value();
-            self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);
+        if let Some(rows) = rows {
+            self.actors.account_is(&mut self.cx, user, rows);
         }
         let state = self.actors.users.state(user, now_s);
         let known = state.known;

@@ -6,7 +6,7 @@
 //! row of no known kind, and a test compares the rows written for each kind with a reference store.
 
 use super::{
-    Table, account, announcement, archive, floors, invitation, nodes, peers, private, report, retractions, room,
+    Table, account, announcement, archive, floors, invitation, nodes, peers, private, record, report, retractions, room,
     sessions, waiting,
 };
 
@@ -81,6 +81,10 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Meta, "announcement", Sort::Is(announcement::KEY)),
     kind(Table::Meta, "floor of publications", Sort::Begins(floors::PREFIX)),
     kind(Table::Accounts, "account", Sort::Is(b"")),
+    kind(Table::Accounts, "blocked addresses", Sort::Is(record::BLOCKING.as_bytes())),
+    kind(Table::Accounts, "preferences of the archive", Sort::Is(record::MAM.as_bytes())),
+    kind(Table::Accounts, "photo", Sort::Is(record::PHOTO.as_bytes())),
+    kind(Table::Accounts, "push registrations", Sort::Is(record::PUSH.as_bytes())),
     kind(Table::Roster, "version of a roster", Sort::Is(b"")),
     kind(Table::Roster, "item of a roster", Sort::Text),
     kind(Table::Archive, "entries", Sort::Long(archive::ENTRIES_KEY_BYTES)),
@@ -91,12 +95,8 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Private, "element", Sort::Text),
     kind(Table::Private, "last logout", Sort::Is(private::LAST)),
     kind(Table::Private, "announcement seen", Sort::Own("announcement")),
-    kind(Table::Private, "blocked addresses", Sort::Own("blocking")),
     kind(Table::Private, "bookmarks in one", Sort::Own("bookmarks")),
     kind(Table::Private, "tokens", Sort::Own("fast")),
-    kind(Table::Private, "preferences of the archive", Sort::Own("mam")),
-    kind(Table::Private, "photo", Sort::Own("photo")),
-    kind(Table::Private, "push registrations", Sort::Own("push")),
     kind(Table::Private, "uploads", Sort::Own("upload")),
     kind(Table::Private, "vCard", Sort::Own("vcard")),
     kind(Table::Private, "directory of peers", Sort::Is(peers::DIRECTORY)),
@@ -173,7 +173,8 @@ mod tests {
             (Table::Meta, &b"formats"[..]),
             (Table::Accounts, b"x"),
             (Table::Private, b""),
-            (Table::Private, b"\0extension/blockings"),
+            (Table::Private, b"\0extension/blocking"),
+            (Table::Private, b"\0extension/vcards"),
             (Table::Nodes, &[nodes::MISSED + 1]),
             (Table::Sessions, b"S"),
             (Table::Waiting, b"X1234567"),

@@ -20,6 +20,7 @@ pub mod op;
 pub mod password;
 pub mod peers;
 pub mod private;
+pub mod record;
 pub mod report;
 pub mod retractions;
 pub mod room;
@@ -36,7 +37,8 @@ pub use op::{Batch, Found, OpView, Query, Row};
 pub enum Table {
     /// Facts of the store itself, such as its format; they belong to no actor ([`key::NOBODY`]).
     Meta = 0,
-    /// One row per user: credentials. The sort key is empty.
+    /// The credentials of a user, with an empty sort key, and what is read with them; see
+    /// [`record`].
     Accounts = 1,
     /// Roster items of a user; the sort key is the contact's bare JID. The row with an empty sort
     /// key is the roster's version.

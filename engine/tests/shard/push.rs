@@ -8,7 +8,7 @@ use throng_engine::limits::{
     PUSH_ANSWER_MS, PUSH_BACKOFF_S, PUSH_FAILURES_MAX, PUSH_REGISTRATIONS_MAX, PUSH_WINDOW_MIN,
 };
 use throng_engine::settings::{PushDetails, Settings};
-use throng_engine::store::{Found, Table, private};
+use throng_engine::store::{Found, Table, record};
 use throng_sim::host::{Host, said};
 
 /// Romeo, who writes, Juliet, whose phone is to be woken, and the nurse, whose client is the
@@ -117,7 +117,7 @@ impl Street {
     }
 
     fn registrations(&self) -> Registrations {
-        match self.host.disk.read(&private::get("juliet@localhost", &private::own_key("push"))) {
+        match self.host.disk.read(&record::query("juliet@localhost", record::PUSH)) {
             Found::Value(Some(row)) => Registrations::read(&row).expect("a row"),
             _ => Registrations::default(),
         }

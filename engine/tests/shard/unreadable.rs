@@ -114,7 +114,7 @@ romeo receives: <iq type='error' id='v' from='juliet@localhost' to='romeo@localh
 "
         )
     };
-    for (seed, shards, table) in [(1, 1, Table::Waiting), (2, 3, Table::Private), (3, 2, Table::Waiting)] {
+    for (seed, shards, table) in [(1, 1, Table::Waiting), (2, 3, Table::Accounts), (3, 2, Table::Waiting)] {
         let mut stage = stage(seed, shards);
         play(
             &mut stage,

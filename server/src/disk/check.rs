@@ -196,7 +196,7 @@ pub(super) fn name_users(still: &Still, findings: &mut [Finding]) -> Result<(), 
         if *key >= *until {
             break;
         }
-        let Some((_, user, _)) = key::decode(&key) else { continue };
+        let Some((_, user, _)) = key::decode(&key).filter(|(.., sort)| sort.is_empty()) else { continue };
         for finding in findings.iter_mut().filter(|finding| finding.is_wide()) {
             if Table::ALL.iter().any(|table| finding.may_hold_of(&flat(*table, user, b""))) {
                 finding.name(user);

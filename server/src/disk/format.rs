@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::store::{Batch, Found, Query, Table, private, record};
 
 use super::{DiskError, Engine, Visit};
 
@@ -42,9 +42,24 @@ pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, 
 /// In format 8 the row with a roster's version also names the history in which it counts, the
 /// record of an account states whether the account is suspended, and retractions in archives of
 /// users may be keyed by full JIDs. A new kind of row has the floors of the numbers of
-/// publications. Rows of format 7 are read unchanged, and a roster's row is rewritten with its next
-/// change.
-const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6), no_row_changes(7)];
+/// publications. These rows of format 7 are read unchanged, and a roster's row is rewritten with
+/// its next change. The records that are read whenever an account is are in the table of accounts;
+/// format 7 had them among the private rows.
+const STEPS: &[Step] = &[
+    no_row_changes(5),
+    no_row_changes(6),
+    Step { from: 7, to: 8, what: "records of users", tables: &[Table::Private], change: beside_the_account },
+];
+
+/// Moves a record that is read with the account beside it.
+fn beside_the_account(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
+    if let Some(name) = record::NAMES.into_iter().find(|name| *row.sort == *private::own_key(name)) {
+        let account = str::from_utf8(row.actor).map_err(|_| "an account's name is no text".to_owned())?;
+        batch.delete(Table::Private, row.actor, row.sort);
+        record::put(batch, account, name, row.value);
+    }
+    Ok(())
+}
 
 const fn no_row_changes(from: u32) -> Step {
     Step { from, to: from + 1, what: "no row changes", tables: &[], change: |_, _| Err("no row changes".into()) }
@@ -76,7 +91,7 @@ pub(super) struct Step {
 
 /// A row as it is stored.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "no step looks at rows yet"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "steps so far look at rows of one table"))]
 pub(super) struct StoredRow<'a> {
     pub(super) table: Table,
     pub(super) actor: &'a [u8],

@@ -54,6 +54,8 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<P
     };
     let after = after.map(str::as_bytes);
     engine.for_each_actor(Table::Accounts, after, &mut visit).map_err(|error| fault(&error))?;
+    // A record may have been written for an account that was being removed.
+    rows.retain(|row| !matches!(record_of(engine, &row.user), Ok(None)));
     Ok(Page { rows, next })
 }
 

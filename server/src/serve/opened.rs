@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use throng_engine::store::Table;
+use throng_engine::store::{Table, key};
 
 use super::Rows;
 use crate::cli::serve::{Count, Opened};
@@ -48,8 +48,10 @@ pub(super) fn look(before: Before, lock: &FolderLock, store: &Store) -> Opened {
 fn count(engine: &Rows, table: Table) -> Count {
     let (end, mut count) = (Instant::now() + COUNTING, Count::default());
     let (from, until) = (vec![table as u8], vec![table as u8 + 1]);
-    let scanned = engine.scan_within(&[from..until], &mut |_, _| {
-        count.rows += 1;
+    let scanned = engine.scan_within(&[from..until], &mut |row, _| {
+        // Beside an account are records of extensions.
+        let counts = table != Table::Accounts || key::decode(row).is_some_and(|(.., sort)| sort.is_empty());
+        count.rows += u64::from(counts);
         count.is_more = Instant::now() > end;
         if count.is_more { Visit::Break(()) } else { Visit::Continue(()) }
     });

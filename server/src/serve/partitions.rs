@@ -33,14 +33,14 @@ pub(super) fn count(engine: &Rows, progress: &mut dyn FnMut(u64)) -> Result<Part
     engine
         .scan(&mut |row, value| {
             // Rows about the store itself belong to no partition.
-            let Some((table, actor, _)) = key::decode(row).filter(|(table, ..)| *table != Table::Meta) else {
+            let Some((table, actor, sort)) = key::decode(row).filter(|(table, ..)| *table != Table::Meta) else {
                 return Visit::Continue(());
             };
             if last.0 != actor {
                 last = (actor.to_vec(), partition(actor));
             }
             let count = &mut counts[usize::from(last.1)];
-            count.users += u64::from(table == Table::Accounts);
+            count.users += u64::from(table == Table::Accounts && sort.is_empty());
             count.rows += 1;
             count.bytes += (row.len() + value.len()) as u64;
             seen += 1;

@@ -34,6 +34,7 @@ use throng_engine::store::invitation::{Applicant, Claim, Invitation, InvitationI
 use throng_engine::store::nodes::{self, Item, Named};
 use throng_engine::store::peers::{Directory as Peers, OPEN, Part, Peer};
 use throng_engine::store::private::{self, LastLogout};
+use throng_engine::store::record;
 use throng_engine::store::report::{Report, ReportId, ReportKey};
 use throng_engine::store::retractions::{Key as Retracted, Retraction};
 use throng_engine::store::room;
@@ -287,7 +288,7 @@ fn fill(engine: &dyn Engine) {
             b"<storage xmlns='storage:bookmarks'/>",
         );
         let blocked = b"\x01tybalt@localhost\0";
-        private::put(batch, JULIET, &private::own_key("blocking"), blocked);
+        record::put(batch, JULIET, record::BLOCKING, blocked);
         private::put_last(batch, ROMEO, LastLogout { at_us: 1_600_000_000_000_000, status: "gone to Mantua" });
         (1..=3).for_each(|number| said(batch, number..=number, false));
     });
@@ -395,11 +396,8 @@ fn fill_records(batch: &mut Batch) {
     own(JULIET, "bookmarks", &[&[1]]);
     // Where the roster decides: one contact, one JID that is always archived, and one that never
     // is.
-    own(
-        JULIET,
-        "mam",
-        &[&[1, 2], &1_u32.to_le_bytes(), &77_u64.to_le_bytes(), b"nurse@localhost\0\0", b"tybalt@localhost\0"],
-    );
+    let prefs: [&[u8]; 5] =
+        [&[1, 2], &1_u32.to_le_bytes(), &77_u64.to_le_bytes(), b"nurse@localhost\0\0", b"tybalt@localhost\0"];
     let numbers = [THEN_S * 1_000_000, THEN_S * 1_000_000 + 1, 2].map(u64::to_be_bytes);
     let slots = [1_600_000_000_u32, 1_600_000_300].map(u32::to_be_bytes);
     own(JULIET, "upload", &[&[1], numbers.as_flattened(), slots.as_flattened()]);
@@ -412,7 +410,8 @@ fn fill_records(batch: &mut Batch) {
         failures: 1,
         until_s: THEN_S,
     });
-    own(JULIET, "push", &[&devices.row()]);
+    record::put(batch, JULIET, record::PUSH, &devices.row());
+    record::put(batch, JULIET, record::MAM, &prefs.concat());
     let mut tokens = Tokens::default();
     let token = |nonce, kind| Token { kind, nonce: [nonce; 16], expires_s: THEN_S + 86_400, count: 0 };
     tokens.add(&[1; 16], token(1, TokenKind::Exporter), THEN_S);

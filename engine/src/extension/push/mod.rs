@@ -20,7 +20,7 @@ use super::note::Note;
 use super::xml;
 use crate::id::{self, ActorKind, Service};
 use crate::limits::{PUSH_NODE_BYTES_MAX, PUSH_OPTIONS_BYTES_MAX};
-use crate::store::{Found, Query, private};
+use crate::store::{Found, Query, record};
 use crate::wire::jid::{JidRef, resource_of};
 use row::{Registration, Registrations};
 
@@ -28,11 +28,10 @@ use row::{Registration, Registrations};
 pub const NS: &str = "urn:xmpp:push:0";
 const NS_FORM: &str = "jabber:x:data";
 const PUBLISH_OPTIONS: &str = "http://jabber.org/protocol/pubsub#publish-options";
-const NAME: &str = "push";
 
 /// The extension.
 pub const EXTENSION: Extension = Extension {
-    name: NAME,
+    name: record::PUSH,
     xeps: &[Xep { number: 357, version: "0.4.1", title: "Push Notifications" }],
     requests: &[ENABLE, DISABLE],
     record: Some(Record { stays: false, ..Record::of(load) }),
@@ -83,7 +82,7 @@ pub fn device(resource: &str) -> u64 {
 
 /// The query for a user's registrations.
 pub fn query(account: &str) -> Query {
-    private::get(account, &private::own_key(NAME))
+    record::query(account, record::PUSH)
 }
 
 /// Decodes the result of [`query`]; `None` if the row is unreadable.
