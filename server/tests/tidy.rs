@@ -709,7 +709,7 @@ fn no_queue_is_unbounded() {
                     wrong.push(format!("{krate}/src/{file}:{}: an unbounded queue", number + 1));
                 }
                 // A queue in a field states its bound.
-                if code.contains(": VecDeque<") || code.contains(": std::collections::VecDeque<") {
+                if [": VecDeque<", ": std::collections::VecDeque<", ": Queue<"].iter().any(|form| code.contains(form)) {
                     let above = &lines[number.saturating_sub(6)..number];
                     let told = above.iter().any(|l| {
                         let l = l.to_ascii_lowercase();

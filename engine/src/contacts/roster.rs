@@ -77,7 +77,7 @@ impl Contacts {
         // error.
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
-                state.roster = Some(roster.in_life(life));
+                state.roster = Some(roster.in_life(life).into());
                 state.roster_used_s = now_s;
                 false
             }

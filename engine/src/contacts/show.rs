@@ -77,7 +77,7 @@ impl Contacts {
         let mut gone: Vec<String> = self.presences(actors, user).into_iter().map(|(full, _)| full).collect();
         // A session that has just become unavailable may still wait for the roster with its
         // unavailable presence, which would then go by the changed roster.
-        let waits = actors.users.get(user).state.iter().flat_map(|state| &state.roster_waits);
+        let waits = actors.users.get(user).state.iter().flat_map(|state| state.roster_waits.iter());
         gone.extend(waits.filter_map(|step| match step {
             RosterStep::Withdraw { full, .. } => Some(full.to_string()),
             _ => None,

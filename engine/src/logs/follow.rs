@@ -29,7 +29,7 @@ impl Logs {
         // The account may have been removed and created again since this read was requested.
         if !std::mem::take(&mut state.log_outdated) {
             let cursor = one_value(found).and_then(|value| Cursor::decode(&value)).unwrap_or_default();
-            state.log.get_or_insert_with(|| Log::loaded(cursor));
+            state.log.get_or_insert_with(|| Log::loaded(cursor).into());
         }
         self.takers_changed(cx, actors, user);
     }
@@ -90,6 +90,10 @@ impl Logs {
         self.gather(cx, actors, user, false);
         self.heads_changed(actors, user);
         self.bring_up(cx, actors, user);
+        if at_rest && let Some(state) = &mut actors.users.get_mut(user).state {
+            // It would be the same if it were made from the session's position.
+            state.log.take_if(|log| log.is_settled(true));
+        }
     }
 
     /// A session no longer takes messages for the bare JID. Its position is retained while it holds
@@ -142,7 +146,7 @@ impl Logs {
         let log = &mut actors.users.state(user, now_s).log;
         if log.is_none() && followed {
             // The session was at the head.
-            *log = Some(Log::live(others.unwrap_or(0)));
+            *log = Some(Log::live(others.unwrap_or(0)).into());
         }
         let mut gather = lost.iter().any(|unsent| unsent.id & mark::APART != 0);
         if let Some(log) = log {

@@ -72,7 +72,7 @@ impl Logs {
         let known = self.know_log(cx, actors, user);
         debug_assert!(known, "asked for a log that was not read");
         let now_s = cx.kernel.now.mono_s();
-        actors.users.state(user, now_s).log.get_or_insert_with(|| Log::loaded(Default::default()))
+        actors.users.state(user, now_s).log.get_or_insert_with(|| Log::loaded(Default::default()).into())
     }
 
     /// Writes the row of the cursor if it has changed.
@@ -107,7 +107,7 @@ impl Logs {
 
     /// Returns the log of a user, if it is in memory.
     pub(crate) fn log_if_known<'a>(&self, actors: &'a Actors, user: u32) -> Option<&'a Log> {
-        actors.users.get(user).state.as_ref()?.log.as_ref()
+        actors.users.get(user).state.as_ref()?.log.as_deref()
     }
 
     /// Whether the log of a user is in memory; if not, it is read. No read is needed if the user
@@ -118,7 +118,7 @@ impl Logs {
         }
         let Some(number) = self.received_by_heads(cx, actors, user) else { return false };
         let now_s = cx.kernel.now.mono_s();
-        actors.users.state(user, now_s).log = Some(Log::live(number));
+        actors.users.state(user, now_s).log = Some(Log::live(number).into());
         true
     }
 

@@ -1,6 +1,6 @@
 //! The users of a shard that are online, or whose stored state is in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::extension::roster::Roster;
 use crate::extension::{Notes, Photo};
 use crate::id::{ConnId, DomainId, Domains, SessionId};
 use crate::letters::{Kind, Origin, PresenceNews};
+use crate::router::queue::Queue;
 use crate::session::conn::NONE;
 use crate::session::pace::Pace;
 use crate::session::table::{Nodes, Session, Sessions};
@@ -330,12 +331,12 @@ pub struct UserState {
     /// Number of other outstanding reads of the account's record.
     pub looks: u32,
     /// The log, if its delivery position is known.
-    pub log: Option<Log>,
+    pub log: Option<Box<Log>>,
     /// Extensions' records of the user. In memory whenever `known` is, and for as long as the user
     /// has a session.
     pub notes: Notes,
     /// The roster, if it is in memory.
-    pub roster: Option<Roster>,
+    pub roster: Option<Box<Roster>>,
     /// Whether a read of the roster is outstanding.
     pub roster_asked: bool,
     /// Whether requests to contacts could not be sent again because the disk was full. Retained while
@@ -349,10 +350,10 @@ pub struct UserState {
     /// been delayed (XEP-0203).
     pub since: u64,
     /// Work that waits for `known` and `log`; bounded by `PARKED_STANZAS_MAX`.
-    pub parked: VecDeque<Waiting>,
+    pub parked: Queue<Waiting>,
     /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, unavailable presence by the
     /// user's sessions, removals by the operator's questions.
-    pub roster_waits: VecDeque<RosterStep>,
+    pub roster_waits: Queue<RosterStep>,
     /// Quotas that the user has used recently.
     pub quota: Quota,
     /// Second (monotonic) of the last use.
@@ -380,10 +381,14 @@ impl Quota {
     }
 }
 
+const _: () = assert!(size_of::<UserState>() <= 128, "each user has one during and after a login");
+
 impl UserState {
-    /// Memory with the roster, bytes; without what waits for it.
+    /// Memory with log and roster, bytes; without what waits for them.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes) + self.notes.memory_bytes()
+        let roster = self.roster.as_ref().map_or(0, |roster| size_of::<Roster>() + roster.heap_bytes());
+        let log = self.log.as_ref().map_or(0, |_| size_of::<Log>());
+        size_of::<UserState>() + log + roster + self.notes.memory_bytes()
     }
 
     /// Drops the roster if no step waits for it. The next step reads it again.

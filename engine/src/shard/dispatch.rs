@@ -228,7 +228,7 @@ impl Shard {
         let at_rest = std::mem::take(&mut state.sessionless) && rest.is_empty;
         if state.known != Known::Missing && state.log.is_none() && !live {
             let cursor = rest.cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default();
-            state.log = Some(if at_rest { Log::at_rest(cursor) } else { Log::loaded(cursor) });
+            state.log = Some(if at_rest { Log::at_rest(cursor) } else { Log::loaded(cursor) }.into());
         }
         if let Some(incarnation) = there {
             self.restore_sessions(user, &account, incarnation, stored);

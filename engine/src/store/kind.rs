@@ -6,8 +6,8 @@
 //! row of no known kind, and a test compares the rows written for each kind with a reference store.
 
 use super::{
-    Table, account, announcement, archive, floors, invitation, nodes, peers, private, record, report, retractions, room,
-    sessions, waiting,
+    Table, account, announcement, archive, floors, invitation, nodes, peers, private, record, report, retractions,
+    room, sessions, waiting,
 };
 
 /// Prefix of the sort keys of rows that record up to which number a shard may have assigned entry

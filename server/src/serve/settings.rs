@@ -525,7 +525,9 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         return Err(format!("a row of {table:?} is of no kind that this program knows"));
     }
     let good = match table {
-        Table::Accounts if sort.is_empty() => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
+        Table::Accounts if sort.is_empty() => {
+            return Credentials::decode(value).map(drop).map_err(|error| error.to_string());
+        }
         Table::Archive => entries(sort, value).is_some(),
         Table::Waiting => waiting::is_whole(sort, value),
         Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),
