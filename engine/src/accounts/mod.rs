@@ -556,7 +556,7 @@ impl Accounts {
         state.known = Known::Missing;
         state.standing = None;
         state.log = None;
-        state.sessionless = false;
+        (state.sessionless, state.missed) = (false, false);
         state.roster = None;
         state.notes = Notes::default();
         state.log_outdated = state.log_asked;

@@ -233,6 +233,7 @@ impl Actors {
                 if first {
                     state.notes = extension::load(rows);
                 }
+                state.missed |= rows.has_missed();
                 state.known = read.map_or(Known::Missing, Known::Exists);
                 state.standing = state.standing.or(record.map(Standing::of_record));
                 if first {

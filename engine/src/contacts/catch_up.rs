@@ -62,6 +62,10 @@ impl Contacts {
         if cx.kernel.settings.domains.service(Service::PubSub).is_none() {
             return;
         }
+        let user = actors.users.get(state.user).state.as_ref();
+        if user.is_some_and(|user| matches!(user.known, Known::Exists(_)) && !user.missed) {
+            return;
+        }
         let account = Box::<str>::from(actors.bare_of_user(state.user));
         if self.catch_ups.users.contains_key(&account) {
             return;
@@ -100,11 +104,15 @@ impl Contacts {
 
     /// Notes that a user cannot take an item now. Returns whether the user gets it later: not with
     /// a full disk.
-    pub(super) fn misses(&mut self, cx: &mut Streams, actors: &Actors, account: &str, node: &str) -> bool {
+    pub(super) fn misses(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, node: &str) -> bool {
         let user = actors.users.find(account);
-        let state = user.and_then(|user| actors.users.get(user).state.as_ref());
-        if state.is_some_and(|state| state.known == Known::Missing) || cx.kernel.storage == StorageState::Full {
+        let state = user.and_then(|user| actors.users.get_mut(user).state.as_mut());
+        let missing = state.as_ref().is_some_and(|state| state.known == Known::Missing);
+        if missing || cx.kernel.storage == StorageState::Full {
             return false;
+        }
+        if let Some(state) = state {
+            state.missed = true;
         }
         Named::Missed.note(&mut cx.kernel.writes, account, node);
         let is_connected = |user: u32| {

@@ -4,6 +4,7 @@ use std::collections::{VecDeque, vec_deque};
 
 /// The queue.
 #[derive(Debug)]
+#[expect(clippy::box_collection, reason = "without the box it has 32 bytes")]
 pub struct Queue<T>(Option<Box<VecDeque<T>>>);
 
 impl<T> Default for Queue<T> {

@@ -339,6 +339,8 @@ pub struct UserState {
     pub roster: Option<Box<Roster>>,
     /// Whether a read of the roster is outstanding.
     pub roster_asked: bool,
+    /// Whether the user may have missed items of nodes while away. Known whenever `known` is.
+    pub missed: bool,
     /// Whether requests to contacts could not be sent again because the disk was full. Retained while
     /// the user has a session.
     pub unasked: bool,

@@ -27,7 +27,6 @@
 //! ```text
 //! 6 | service/node                 a node that the user has created, subscribed to, or is about to
 //! 7 | service/node                 a node with which others have affiliated the user
-//! 11 | service/node                a node of which the user has missed items while away
 //! 8 | node                         at the service: a public node, with its title
 //! ```
 //!
@@ -64,8 +63,9 @@ pub(super) const GIVEN: u8 = 7;
 pub(super) const SHOWN: u8 = 8;
 pub(super) const PUSH: u8 = 9;
 pub(super) const PUSHES: u8 = 10;
-pub(super) const MISSED: u8 = 11;
-const END: u8 = 12;
+/// Beside the account's record, and after all others, where a login finds it.
+pub(super) const MISSED: u8 = b'~';
+const END: u8 = 11;
 
 /// What a row contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,8 @@ pub enum Named {
     Given,
     /// Public nodes of a service.
     Shown,
-    /// Nodes of which a user has missed items.
+    /// Nodes of which a user has missed items; in the table of accounts, where a login sees whether
+    /// there are any.
     Missed,
 }
 
@@ -199,6 +200,10 @@ impl Named {
         }
     }
 
+    fn table(self) -> Table {
+        if self == Named::Missed { Table::Accounts } else { Table::Nodes }
+    }
+
     /// The query for the rows of an actor after a name; for all rows if the name is empty.
     pub fn after(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
         let behind = if name.is_empty() { "" } else { "\0" };
@@ -209,7 +214,7 @@ impl Named {
     pub fn from_name(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
         let (from, until) = (key(self.kind(), name), Some(Box::from([self.kind() + 1])));
         Query::Range {
-            table: Table::Nodes,
+            table: self.table(),
             actor: actor.as_bytes().into(),
             from,
             until,
@@ -222,8 +227,8 @@ impl Named {
     /// Writes a row, or removes it if it is empty.
     pub fn put(self, batch: &mut Batch, actor: &str, name: &str, row: &[u8]) {
         match row.is_empty() {
-            true => batch.delete(Table::Nodes, actor.as_bytes(), &key(self.kind(), name)),
-            false => batch.put(Table::Nodes, actor.as_bytes(), &key(self.kind(), name), &[row]),
+            true => batch.delete(self.table(), actor.as_bytes(), &key(self.kind(), name)),
+            false => batch.put(self.table(), actor.as_bytes(), &key(self.kind(), name), &[row]),
         }
     }
 
@@ -234,7 +239,7 @@ impl Named {
 
     /// Removes all rows of an actor.
     pub fn delete_all(self, batch: &mut Batch, actor: &str) {
-        batch.delete_range(Table::Nodes, actor.as_bytes(), &[self.kind()], &[self.kind() + 1]);
+        batch.delete_range(self.table(), actor.as_bytes(), &[self.kind()], &[self.kind() + 1]);
     }
 }
 
@@ -480,7 +485,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&ID) => Place::decode(value).is_some(),
         // A directory that contains a node whose items expire has the second format.
         Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED | FORMAT_KEYED))),
-        Some(&(AFFILIATES | AFFILIATED | OWN | GIVEN | SHOWN | PUSH | MISSED)) => value.first() == Some(&FORMAT),
+        Some(&(AFFILIATES | AFFILIATED | OWN | GIVEN | SHOWN | PUSH)) => value.first() == Some(&FORMAT),
         // A subscriber that has missed items has the second format.
         Some(&MEMBER) => matches!(value.first(), Some(&(FORMAT | FORMAT_BEHIND))),
         Some(&PUSHES) => read_push_count(Some(value)).is_some(),

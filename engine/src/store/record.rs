@@ -4,7 +4,7 @@
 //!
 //! The sort key is the record's name. That of the account's own record is empty.
 
-use super::{Batch, Found, Query, Row, Table};
+use super::{Batch, Found, Query, Row, Table, nodes};
 
 /// The addresses that the user blocks.
 pub const BLOCKING: &str = "blocking";
@@ -18,7 +18,12 @@ pub const PUSH: &str = "push";
 /// All names, in order.
 pub const NAMES: [&str; 4] = [BLOCKING, MAM, PHOTO, PUSH];
 
-/// The query for the account and all its records. [`AccountRows::of`] reads the answer.
+/// Rows that are read at once: the account's own, all records, and one of those that follow. These
+/// name nodes of which the user has missed items ([`Named::Missed`](nodes::Named::Missed)).
+const ROWS_MAX: u32 = 2 + NAMES.len() as u32;
+
+/// The query for the account, all its records, and whether the user has missed items of nodes.
+/// [`AccountRows::of`] reads the answer.
 pub fn query_all(account: &str) -> Query {
     Query::Range {
         table: Table::Accounts,
@@ -26,7 +31,7 @@ pub fn query_all(account: &str) -> Query {
         from: Box::default(),
         until: None,
         reverse: false,
-        rows_max: u32::MAX,
+        rows_max: ROWS_MAX,
         bytes_max: u32::MAX,
     }
 }
@@ -68,6 +73,11 @@ impl AccountRows {
     pub fn record(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|row| *row.sort == *name.as_bytes()).map(|row| &*row.value)
     }
+
+    /// Whether the user has missed items of nodes.
+    pub fn has_missed(&self) -> bool {
+        self.0.last().is_some_and(|row| row.sort.first() == Some(&nodes::MISSED))
+    }
 }
 
 #[cfg(test)]
@@ -75,18 +85,24 @@ mod tests {
     use super::*;
     use crate::store::OpView;
 
+    fn row(op: OpView<'_>) -> Row {
+        match op {
+            OpView::Put { table: Table::Accounts, sort, value, .. } => Row { sort: sort.into(), value: value.into() },
+            _ => panic!("only puts of accounts"),
+        }
+    }
+
     #[test]
     fn an_account_reads_back_with_its_records() {
         let mut batch = Batch::new();
         batch.put(Table::Accounts, b"a@x", b"", &[b"keys"]);
         put(&mut batch, "a@x", MAM, b"prefs");
-        let row = |op| match op {
-            OpView::Put { table: Table::Accounts, sort, value, .. } => Row { sort: sort.into(), value: value.into() },
-            _ => panic!("only puts of accounts"),
-        };
         let rows = AccountRows::of(Found::Rows { rows: batch.iter().map(row).collect(), more: false });
         assert_eq!([rows.account(), rows.record(MAM), rows.record(PUSH)], [Some(&b"keys"[..]), Some(b"prefs"), None]);
-        assert!(AccountRows::of(Found::Damaged).account().is_none());
+        assert!(!rows.has_missed() && AccountRows::of(Found::Damaged).account().is_none());
+        nodes::Named::Missed.note(&mut batch, "a@x", "pubsub.x/n");
+        assert!(AccountRows::of(Found::Rows { rows: batch.iter().map(row).collect(), more: false }).has_missed());
+        assert!(NAMES.iter().all(|name| name.as_bytes()[0] < nodes::MISSED));
         assert!(NAMES.is_sorted());
     }
 }

@@ -1,6 +1,6 @@
 //! What a login reads of the store: few queries, all in one question.
 
-use throng_engine::id::ConnId;
+use throng_engine::id::{ConnId, Service};
 use throng_engine::io::{Effect, Input, ListenerKind};
 use throng_engine::settings::Settings;
 use throng_engine::store::waiting::{Apart, Cursor, Holder, Transient};
@@ -33,7 +33,9 @@ fn log_in(host: &mut Host) -> (Vec<Vec<Query>>, String) {
 
 fn host(rows: impl FnOnce(&mut Batch)) -> Host {
     // All rows of the test have lower numbers.
-    let mut host = Host::new(Settings { number_floor: 100, ..Settings::new("localhost", 1, [0; 32], 0) });
+    let mut settings = Settings { number_floor: 100, ..Settings::new("localhost", 1, [0; 32], 0) };
+    settings.serve_service("pubsub.localhost", Service::PubSub);
+    let mut host = Host::new(settings);
     host.account_with("romeo", PASSWORD, 1);
     let mut batch = Batch::new();
     rows(&mut batch);

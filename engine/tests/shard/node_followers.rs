@@ -12,7 +12,7 @@ const NS: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 const NODE: &str = "pubsub.localhost/n";
 const MEMBER: u8 = 4;
-const MISSED: u8 = 11;
+const MISSED: u8 = b'~';
 
 fn settings() -> Settings {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
@@ -91,7 +91,8 @@ fn told(effects: &[Effect], conn: ConnId) -> Vec<String> {
 
 /// Rows of one kind of an actor.
 fn rows(host: &Host, actor: &str, kind: u8) -> Vec<Vec<u8>> {
-    let of_kind = host.disk.rows_of(Table::Nodes, actor).filter(|(sort, _)| sort.first() == Some(&kind));
+    let table = if kind == MISSED { Table::Accounts } else { Table::Nodes };
+    let of_kind = host.disk.rows_of(table, actor).filter(|(sort, _)| sort.first() == Some(&kind));
     of_kind.map(|(_, row)| row.to_vec()).collect()
 }
 
