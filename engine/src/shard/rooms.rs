@@ -178,7 +178,7 @@ impl Shard {
                 follower.miss(*number);
                 break;
             }
-            if !self.is_blocked(id, stanza) {
+            if !self.is_from_blocked(id, stanza) {
                 self.actors.hand_bytes(&mut self.cx, id, 0, stanza);
             }
         }
@@ -191,7 +191,7 @@ impl Shard {
 
     /// Whether the user of a session has blocked the sender of a message since it was sent (XEP-0191
     /// 3.3).
-    fn is_blocked(&self, id: SessionId, stanza: &[u8]) -> bool {
+    fn is_from_blocked(&self, id: SessionId, stanza: &[u8]) -> bool {
         let user = self.actors.sessions.get(id).map(|session| session.user);
         let Some(user) = user.filter(|&user| self.actors.has_notes(user)) else { return false };
         let refuses = |from: String| self.actors.guards(&self.cx, user, Way::In, &from).is_some();
