@@ -21,7 +21,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("orders", &["limits", "store"]),
     ("extension", &["follow", "id", "limits", "ns", "orders", "store", "wire"]),
     ("portable", &["extension", "id", "limits", "ns", "store", "wire"]),
-    ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
+    ("session", &["extension", "follow", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
     ("letters", &["extension", "id", "limits", "session", "store", "web", "wire"]),
     ("link", &["limits"]),
     ("codec", &["id", "letters", "limits", "session"]),
@@ -140,6 +140,7 @@ const ENGINE: &[(&str, &[&str])] = &[
         &[
             "actors",
             "extension",
+            "follow",
             "id",
             "io",
             "kernel",

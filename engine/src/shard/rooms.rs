@@ -182,6 +182,7 @@ impl Shard {
                 self.actors.hand_bytes(&mut self.cx, id, 0, stanza);
             }
         }
+        // What was handed to it may have ended it.
         let Some(session) = self.actors.sessions.get_mut(id) else { return };
         if let Some(place) = session.behind_in(room) {
             *place = follower;

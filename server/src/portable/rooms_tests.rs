@@ -120,7 +120,7 @@ fn a_room_is_the_same_after_export_and_import() {
         assert_eq!(standing(&to, bare), *of);
     }
     assert_eq!(rows(&to, &Standing::query_members(CAVE, 10_000)), 5_001);
-    assert_eq!(rows(&to, &known_query("hecate@capulet.com", 10)), 1, "forgotten with the account");
+    assert_eq!(rows(&to, &known_query("hecate@capulet.com", None, 10)), 1, "forgotten with the account");
     assert_eq!(rows(&to, &Listed::query(SERVICE, None, 10)), 2, "both are in the directory");
     // Again, and only some.
     let (again, end) = with(&to, false, |plan| import(&path, plan, &mut |_| {}));
