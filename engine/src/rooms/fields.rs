@@ -77,7 +77,7 @@ fn all(config: &Config, hides: bool) -> Vec<Setting> {
 /// A submitted form with these fields (XEP-0004), for the owner's request.
 ///
 /// # Errors
-/// A field is unknown, or named twice.
+/// A field is unknown, named twice, or has characters that XML does not permit.
 pub fn form_of(fields: &[(String, Vec<String>)]) -> Result<Vec<u8>, String> {
     let known = settings(&Config::default());
     let mut written = Vec::with_capacity(fields.len());
@@ -89,12 +89,20 @@ pub fn form_of(fields: &[(String, Vec<String>)]) -> Result<Vec<u8>, String> {
         if fields[..at].iter().any(|(earlier, _)| *earlier == setting.name || *earlier == setting.var) {
             return Err(format!("the field `{name}` is given twice"));
         }
+        // XML 1.0 2.2.
+        if values.iter().flat_map(|value| value.chars()).any(is_not_xml) {
+            return Err(format!("the field `{name}` has characters that XML does not permit"));
+        }
         let field = Field::new(&setting.var, "text-multi", "");
         written.push(values.iter().fold(field, |field, value| field.value(&**value)));
     }
     let mut out = Vec::new();
     form::write(&mut out, "submit", "", NS_CONFIG, &written);
     Ok(out)
+}
+
+fn is_not_xml(c: char) -> bool {
+    matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// The configuration after fields were set.

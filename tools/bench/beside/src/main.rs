@@ -32,11 +32,11 @@ Build the programs that it runs first:
 
 Examples:
   beside run --install
-      everything, three times in turn, under 88 minutes, each step with the time left; installs the peers that are missing
+      everything, three times in turn, under 91 minutes, each step with the time left; installs the peers that are missing
   beside run --only web --install --out tools/bench/results/side-by-side-web.json --chart docs/side-by-side-web.svg
-      notifications alone, under 35 minutes; `--only xmpp` is the rest, under 55 minutes
+      notifications alone, under 35 minutes; `--only xmpp` is the rest, under 58 minutes
   beside run --brief
-      once, shortly, under 30 minutes
+      once, shortly, under 31 minutes
   beside run --only messages-1,fan-out --out tools/bench/results/side-by-side.json
       these two; what else the file has stays
   beside table tools/bench/results/side-by-side.json --chart docs/side-by-side.svg
