@@ -40,8 +40,20 @@ struct CatchUp {
     looks: bool,
     /// The first node was asked.
     asked: bool,
-    /// More was missed of the first node since it was asked.
-    again: bool,
+    /// The last number that was missed of the first node since it was asked, or 0. It is reported
+    /// unless the answer has it: the item and the question for it may have crossed.
+    since: u64,
+}
+
+/// What becomes of an item that a user cannot take now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Later {
+    /// The node is to be told, and sends it when the user is back.
+    Reported,
+    /// An answer of the node is under way that may have it.
+    Asked,
+    /// The user never gets it: there is no account, or the disk is full.
+    Never,
 }
 
 /// The users of a shard that are being brought up; at most as many as have sessions.
@@ -102,14 +114,20 @@ impl Contacts {
         available.map(|(id, _)| id).filter(|&id| !cx.is_detached(id) && !cx.is_busy(id))
     }
 
-    /// Notes that a user cannot take an item now. Returns whether the user gets it later: not with
-    /// a full disk.
-    pub(super) fn misses(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, node: &str) -> bool {
+    /// Notes that a user cannot take the item with this number now.
+    pub(super) fn misses(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        node: &str,
+        number: u64,
+    ) -> Later {
         let user = actors.users.find(account);
         let state = user.and_then(|user| actors.users.get_mut(user).state.as_mut());
         let missing = state.as_ref().is_some_and(|state| state.known == Known::Missing);
         if missing || cx.kernel.storage == StorageState::Full {
-            return false;
+            return Later::Never;
         }
         if let Some(state) = state {
             state.missed = true;
@@ -120,6 +138,10 @@ impl Contacts {
             sessions.any(|(id, session)| session.is_available() && !cx.is_detached(id))
         };
         match self.catch_ups.users.get_mut(account) {
+            Some(catch_up) if catch_up.has_asked(node) => {
+                catch_up.since = catch_up.since.max(number);
+                return Later::Asked;
+            }
             Some(catch_up) => catch_up.add(node),
             // It goes on when a session has drained.
             None if user.is_some_and(is_connected) => {
@@ -129,7 +151,7 @@ impl Contacts {
             }
             None => {}
         }
-        true
+        Later::Reported
     }
 
     /// Reports to a node that these users, separated by NUL, were away when this item was sent to
@@ -157,7 +179,11 @@ impl Contacts {
             let user = user.filter(|&user| actors.users.sessions(&actors.sessions, user).any(is_there));
             let (Some(user), Some(node)) = (user, catch_up.nodes.front().cloned()) else {
                 // The rows stay, and are read when the user is back.
+                let (node, since) = (catch_up.nodes.front().cloned().unwrap_or_default(), catch_up.since);
                 self.catch_ups.users.remove(&account);
+                if since > 0 {
+                    self.report_missed(cx, &node, since, &account);
+                }
                 continue;
             };
             // A session in debt causes no more reads.
@@ -166,7 +192,7 @@ impl Contacts {
                 continue;
             }
             if let Some(catch_up) = self.catch_ups.users.get_mut(&account) {
-                (catch_up.asked, catch_up.again) = (true, false);
+                catch_up.asked = true;
             }
             let home = cx.kernel.home(&node);
             let letters = cx.kernel.letters_to(home);
@@ -191,16 +217,18 @@ impl Contacts {
         if let Some(number) = rest {
             self.report_missed(cx, node, number, account);
         }
-        let was_asked =
-            |catch_up: &&mut CatchUp| catch_up.asked && catch_up.nodes.front().is_some_and(|n| **n == *node);
-        let Some(catch_up) = self.catch_ups.users.get_mut(account).filter(was_asked) else {
+        let Some(catch_up) = self.catch_ups.users.get_mut(account).filter(|catch_up| catch_up.has_asked(node)) else {
             // The user has left, or the node was given up: its row stays until it is asked again.
             return;
         };
         catch_up.asked = false;
-        if rest.is_none() && !catch_up.again {
+        let is_more = std::mem::take(&mut catch_up.since) > page.upto;
+        if rest.is_none() && !is_more {
             catch_up.nodes.pop_front();
             Named::Missed.put(&mut cx.kernel.writes, account, node, b"");
+        }
+        if rest.is_none() && is_more {
+            self.report_missed(cx, node, page.upto + 1, account);
         }
         self.catch_ups.asked.retain(|(other, _)| **other != *account);
         self.next_node(account);
@@ -262,12 +290,15 @@ impl Contacts {
 }
 
 impl CatchUp {
+    /// Whether an answer of this node is under way.
+    fn has_asked(&self, node: &str) -> bool {
+        self.asked && self.nodes.front().is_some_and(|first| **first == *node)
+    }
+
     /// The user has missed an item of a node.
     fn add(&mut self, node: &str) {
-        match self.nodes.iter().position(|other| **other == *node) {
-            Some(0) => self.again |= self.asked,
-            Some(_) => {}
-            None => self.nodes.push_back(node.into()),
+        if !self.nodes.iter().any(|other| **other == *node) {
+            self.nodes.push_back(node.into());
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
+use crate::contacts::catch_up::Later;
 use crate::extension::Way;
 use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::{Access, Viewer};
@@ -103,7 +104,7 @@ impl Contacts {
         let resource = resource_of(to);
         let follows = number > 0 && resource.is_none();
         let Some(user) = actors.users.find(to).filter(|&user| actors.users.get(user).first != NONE) else {
-            return !(follows && self.misses(cx, actors, to, node));
+            return !(follows && self.misses(cx, actors, to, node, number) == Later::Reported);
         };
         if actors.has_parked(Some(user)) {
             let (node, from, to) = (node.into(), from.into(), to.into());
@@ -115,8 +116,12 @@ impl Contacts {
         if actors.guards(cx, user, Way::In, from).is_some() {
             return true;
         }
-        if follows && !self.is_at_head(cx, actors, user, to, node) && self.misses(cx, actors, to, node) {
-            return false;
+        if follows && !self.is_at_head(cx, actors, user, to, node) {
+            match self.misses(cx, actors, to, node, number) {
+                Later::Reported => return false,
+                Later::Asked => return true,
+                Later::Never => {}
+            }
         }
         let mut available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
         // Most users have one session, which needs no list.

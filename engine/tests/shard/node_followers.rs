@@ -6,7 +6,10 @@ use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{NODE_MISSED_ITEMS_MAX, WORK_AHEAD_MS};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
+use throng_sim::client::{Client, News, Phase};
 use throng_sim::host::{Host, said};
+use throng_sim::random::Random;
+use throng_sim::world::{Occurrence, Pace, World};
 
 const NS: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
@@ -282,4 +285,79 @@ fn a_removed_account_leaves_nothing_missed() {
     host.turn(Input::Command { token: 1, command });
     publish(&mut host, juliet, "b");
     assert_eq!(host.disk.rows_of(Table::Nodes, "romeo@localhost").count(), 0);
+}
+
+/// The items in what a connection has received.
+fn items(text: &[u8]) -> Vec<u64> {
+    let text = String::from_utf8_lossy(text);
+    text.split("<item id='").skip(1).filter_map(|item| item.split('\'').next()?.parse().ok()).collect()
+}
+
+/// An item that is under way and the question for what was missed may cross: the answer has the
+/// item, and it does not come twice.
+#[test]
+fn items_come_once_and_in_order_while_a_subscriber_of_another_shard_comes_and_goes() {
+    for seed in 0..24 {
+        let mut random = Random::new(seed);
+        let mut settings = Settings::new("localhost", 3, [0; 32], 0);
+        settings.serve_service("pubsub.localhost", Service::PubSub);
+        let mut world = World::new(seed, settings, Pace::default(), &["juliet", "romeo"]);
+        let mut clients =
+            [("juliet", 0), ("romeo", 1)].map(|(user, at)| Client::new(at, &format!("{user}@localhost"), "r", false));
+        let (mut heard, mut got, mut published) = (Vec::new(), Vec::new(), 0);
+        let node = format!("n{seed}");
+        for step in 0..200 {
+            match step {
+                _ if clients[0].phase == Phase::Offline && clients[0].socket.is_none() => {
+                    clients[0].connected(world.connect());
+                }
+                1 => clients[1].connected(world.connect()),
+                2 => clients[0].at_service(&format!("<create node='{node}'/>")),
+                3 => clients[1].at_service(&format!("<subscribe node='{node}' jid='romeo@localhost'/>")),
+                4 => {}
+                _ if clients[1].socket.is_none() => clients[1].connected(world.connect()),
+                _ if random.below(4) == 0 && step < 190 => {
+                    let Some(socket) = clients[1].socket else { continue };
+                    world.abort(socket);
+                    clients[1].disconnected();
+                    got.extend(items(&std::mem::take(&mut heard)));
+                }
+                _ => {
+                    published += 1;
+                    clients[0].at_service(&format!(
+                        "<publish node='{node}'><item id='{published}'><x xmlns='y'/></item></publish>"
+                    ));
+                }
+            }
+            let us = if step < 5 || step > 190 { 500_000 } else { random.below(4_000) };
+            world.timer(us + 1, 7);
+            loop {
+                for client in &mut clients {
+                    let out = std::mem::take(&mut client.out);
+                    if let Some(socket) = client.socket.filter(|_| !out.is_empty()) {
+                        world.write(socket, &out);
+                    }
+                }
+                match world.step() {
+                    Occurrence::Timer(7) => break,
+                    Occurrence::Bytes(socket, bytes) => {
+                        let Some(at) = clients.iter().position(|client| client.socket == Some(socket)) else {
+                            continue;
+                        };
+                        if at == 1 {
+                            heard.extend_from_slice(&bytes);
+                        }
+                        clients[at].bytes(&bytes);
+                        if std::mem::take(&mut clients[at].news).iter().any(|news| matches!(news, News::Bound)) {
+                            clients[at].stanza("<presence/>".into(), None);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        got.extend(items(&heard));
+        assert!(got.is_sorted_by(|a, b| a < b), "seed {seed}: {got:?}");
+        assert_eq!(got.last(), Some(&published), "seed {seed}: the last ones come");
+    }
 }
