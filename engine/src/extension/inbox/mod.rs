@@ -3,8 +3,8 @@
 //!
 //! An entry is a room in which the user has an affiliation, in the order of addresses. Contacts are
 //! no entries, and the last message is left out. Therefore the feature of XEP-0430 is not
-//! advertised, but [`NS`] is. Each entry comes with the place up to which the user has the messages
-//! of the room: an archive query continues after it (XEP-0313).
+//! advertised, but `urn:throng:rooms:0` is. Each entry comes with the place up to which the user
+//! has the messages of the room: an archive query continues after it (XEP-0313).
 
 pub mod missed;
 
