@@ -329,7 +329,7 @@ fn items_come_once_and_in_order_while_a_subscriber_of_another_shard_comes_and_go
                     ));
                 }
             }
-            let us = if step < 5 || step > 190 { 500_000 } else { random.below(4_000) };
+            let us = if !(5..=190).contains(&step) { 500_000 } else { random.below(4_000) };
             world.timer(us + 1, 7);
             loop {
                 for client in &mut clients {
