@@ -99,7 +99,8 @@ export async function world() {
   /** A server that lets pages publish and subscribe, once it listens. */
   async function serve(data, http, c2s, ...more) {
     const args = ["--data", join(folder, data), "--domain", "localhost", "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth"];
-    const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open"];
+    // Browsers share the cores with everything else here: a login may take long.
+    const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open", "--preauth-timeout-seconds", "300"];
     const child = spawn(THRONG_BIN, ["serve", ...args, ...web, "--shards", "2", ...more], { stdio: ["ignore", "pipe", "pipe"] });
     let log = "";
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log += bytes));
