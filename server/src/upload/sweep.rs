@@ -46,6 +46,15 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// A first round, to its end: a step of it ends after [`FIRST_STEP`].
+    #[cfg(test)]
+    pub(super) fn whole(files: &Arc<Files>, now_s: u64) {
+        let mut round = Round::default();
+        while !round.counted_once {
+            round.step(files, now_s);
+        }
+    }
+
     pub(super) fn step(&mut self, files: &Arc<Files>, now_s: u64) {
         if self.waits >= STEP {
             self.waits -= STEP;

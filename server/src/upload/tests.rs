@@ -63,7 +63,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let accounts = Arc::new(Accounts::default());
         let files = Files::open(folder.path(), bounds, free, accounts.clone()).expect("a folder of files");
-        Round::default().step(&files, now_s());
+        Round::whole(&files, now_s());
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let limits = Limits { connections_max, per_address_max: 0 };
         let counters = Arc::default();
@@ -147,7 +147,7 @@ impl World {
 
     fn restarted(mut self, free: crate::disk::space::FreeBytes) -> World {
         self.reopen(free);
-        Round::default().step(&self.files, now_s());
+        Round::whole(&self.files, now_s());
         self
     }
 
@@ -337,12 +337,12 @@ fn files_go_with_their_time_and_their_account() {
     assert_eq!((world.put(&kept, b"x").status, world.put(&brief, b"x").status), (201, 201));
     until("XEP-0363 5.3: it MUST NOT be there after that", || world.get(&brief, "").status == 404);
     assert_eq!((world.get(&kept, "").status, world.stored()), (200, 2));
-    Round::default().step(&world.files, now_s());
+    Round::whole(&world.files, now_s());
     assert_eq!(world.stored(), 1, "the sweep removes it");
     world.accounts.gone.store(true, Ordering::Relaxed);
     assert_eq!(world.get(&kept, "").status, 404, "at once");
     assert_eq!(world.put(&world.slot(3, "a", 1, None), b"x").status, 403);
-    Round::default().step(&world.files, now_s());
+    Round::whole(&world.files, now_s());
     assert_eq!(world.stored(), 0);
 }
 
@@ -376,7 +376,7 @@ fn what_comes_right_after_a_start_waits_until_files_are_counted() {
     early.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
     assert!(early.read(&mut [0]).is_err(), "no answer yet");
     early.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
-    Round::default().step(&world.files, now_s());
+    Round::whole(&world.files, now_s());
     assert_eq!(read_answer(&mut early).status, 201);
     // A failed lookup of an account does not mean that it does not exist.
     world.accounts.unknown.store(true, Ordering::Relaxed);

@@ -61,38 +61,43 @@ fn object(output: &std::process::Output) -> Value {
 fn names_who_is_busiest(driver: &str) {
     let server = Server::start_with(&["--driver", driver, "--admin-http", "127.0.0.1:0"]);
     let _load = Load::start(&server);
+    const NAMES: [&str; 3] = ["much@localhost/r", "some@localhost/r", "little@localhost/r"];
     let end = Instant::now() + LONG;
+    // A machine that is busy has seconds in which one of them does not run.
     let told = loop {
         let told = object(&top(&server, &["--once", "--json"]));
-        let busiest = told["busiest"].as_array().map_or(0, Vec::len);
+        let busiest = told["busiest"].as_array().cloned().unwrap_or_default();
+        let rate = |at: usize, of: &str| busiest[at][of].as_f64().expect("a rate");
         let logged_in = told["second"]["shards"].as_array().is_some_and(|shards| {
             shards.iter().map(|shard| shard["sessions"].as_f64().unwrap_or(0.0)).sum::<f64>() >= 3.0
         });
-        if busiest >= 3 && logged_in {
+        // 200, 20 and 2 per second were requested; a busy machine reaches less, in this order.
+        if logged_in
+            && busiest.iter().filter_map(|session| session["jid"].as_str()).eq(NAMES)
+            && rate(0, "stanzas_in") > 10.0
+            && rate(0, "stanzas_in") > 2.0 * rate(1, "stanzas_in")
+            && rate(1, "stanzas_in") > 2.0 * rate(2, "stanzas_in")
+            && rate(2, "stanzas_in") > 0.0
+            && (rate(0, "stanzas_out") / rate(0, "stanzas_in") - 1.0).abs() < 0.3
+        {
             break told;
         }
         assert!(Instant::now() < end, "{told}");
     };
-    let busiest = told["busiest"].as_array().expect("a list");
-    let rate = |at: usize| busiest[at]["stanzas_in"].as_f64().expect("a rate");
-    let orders = busiest.iter().map(|session| session["jid"].as_str().expect("a JID")).collect::<Vec<_>>();
-    assert_eq!(orders, ["much@localhost/r", "some@localhost/r", "little@localhost/r"], "{told}");
-    // 200, 20 and 2 per second were requested; a busy machine reaches less, in this order.
-    assert!(rate(0) > 3.0 * rate(1) && rate(1) > 3.0 * rate(2) && rate(2) > 0.0, "{busiest:?}");
-    let (first, to_itself) = (&busiest[0], busiest[0]["stanzas_out"].as_f64().expect("a rate"));
-    assert!((to_itself / rate(0) - 1.0).abs() < 0.3, "{first}");
-    assert!(first["bytes_in"].as_f64().is_some_and(|bytes| bytes > 150.0 * rate(0)), "{first}");
+    let first = &told["busiest"][0];
+    let rate = |of: &str| first[of].as_f64().expect("a rate");
+    assert!(rate("bytes_in") > 150.0 * rate("stanzas_in"), "{first}");
     let sums = |field: &str| -> f64 {
         let shards = told["second"]["shards"].as_array().expect("shards");
         shards.iter().filter_map(|shard| shard[field].as_f64()).sum()
     };
-    assert!(sums("stanzas_in") > 50.0 && sums("turns") > 1.0, "{told}");
+    assert!(sums("stanzas_in") > 10.0 && sums("turns") > 1.0, "{told}");
     assert_eq!((&told["domain"], &told["connections"]), (&"localhost".into(), &3.into()), "{told}");
 
     let text = top(&server, &["--once", "--width", "80", "--height", "24"]);
     good(&text);
     let text = String::from_utf8(text.stdout).expect("text");
-    let row = text.lines().find(|line| line.starts_with(orders[0])).unwrap_or_else(|| panic!("{text}"));
+    let row = text.lines().find(|line| line.starts_with(NAMES[0])).unwrap_or_else(|| panic!("{text}"));
     assert!(row.split_whitespace().count() == 7 && text.contains("SHARD  CPU%"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains('\u{1b}'), "{text}");
 }
