@@ -1051,6 +1051,15 @@ pub const ROOM_SEATS_PER_USER_MAX: usize = 20;
 /// that of moderators only: with n occupants who come and go, n * n stanzas would be sent.
 pub const ROOM_BROADCAST_OCCUPANTS_MAX: usize = 500;
 
+/// Sessions in a room above which the presence of an occupant is coalesced for the others.
+pub const ROOM_COALESCED_SEATS: usize = 50;
+
+/// Milliseconds between two moments at which the others are told in such a room.
+pub const ROOM_COALESCED_MS: u64 = 1_000;
+
+/// Nicks that wait for such a moment. With more, the others are told at once.
+pub const ROOM_UNSAID_MAX: usize = 256;
+
 /// Bytes of a presence that a room shows to its occupants.
 pub const ROOM_PRESENCE_BYTES_MAX: usize = 4_096;
 

@@ -7,7 +7,8 @@
 //!
 //! - `room`: the state of a room, and how changes of an occupant are announced
 //! - `occupants`: its indices by nick and by session; `rank`: who may change whom
-//! - `visit`: entering, nicks, leaving; `talk`: messages and the subject
+//! - `visit`: entering, nicks, leaving; `coalesce` and `unsaid`: what of it large rooms send later
+//! - `talk`: messages and the subject
 //! - `invite`: invitations and requests for voice; `admin`: roles and affiliations; `owner` and
 //!   `config`: the configuration; `requests`: service discovery, relayed requests, moderation
 //! - `count`: what absent members have missed; `alerts` and `wake`: which of them are woken
@@ -22,6 +23,7 @@
 
 mod admin;
 mod alerts;
+mod coalesce;
 mod config;
 mod count;
 pub mod exchange;
@@ -38,6 +40,7 @@ mod requests;
 mod room;
 mod service;
 mod talk;
+mod unsaid;
 mod visit;
 mod wake;
 mod write;
@@ -50,7 +53,9 @@ use crate::actors::Actors;
 use crate::follow::BETWEEN;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, UserLetter};
-use crate::limits::{ROOM_CHARGED_SHARE, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX};
+use crate::limits::{
+    ROOM_CHARGED_SHARE, ROOM_COALESCED_MS, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX,
+};
 use crate::rooms::owner::Fate;
 use crate::rooms::requests::{Answer, Request};
 use crate::rooms::room::{Room, Standings};
@@ -75,6 +80,9 @@ pub(crate) struct Rooms {
     /// Rooms that may go, once each, with the monotonic second at which that was last considered:
     /// at most as many as there are in memory.
     idle: VecDeque<(Box<str>, u32)>,
+    /// Rooms whose occupants are told of others later, once each, with the monotonic millisecond of
+    /// that: at most as many as there are in memory.
+    due: VecDeque<(Box<str>, u64)>,
     /// Requests for archives, which the extension of archives answers.
     pub(crate) archive: Vec<Parked>,
     occupants: usize,
@@ -108,6 +116,7 @@ impl Rooms {
         Rooms {
             rooms: HashMap::new(),
             idle: VecDeque::new(),
+            due: VecDeque::new(),
             archive: Vec::new(),
             occupants: 0,
             longest: Default::default(),
@@ -205,6 +214,13 @@ impl Rooms {
         }
         self.occupants = (self.occupants + self.seats(bare)).saturating_sub(before);
         if let Some(State::Here(room)) = self.rooms.get_mut(bare).map(|hosted| &mut hosted.state) {
+            let now_ms = cx.kernel.now.mono_ms;
+            if !room.unsaid.is_empty() && room.unsaid.may_tell(now_ms) {
+                room.tell_unsaid(&mut cx.kernel);
+            } else if !room.unsaid.is_empty() && !room.unsaid.is_due {
+                room.unsaid.is_due = true;
+                self.due.push_back((bare.into(), now_ms + ROOM_COALESCED_MS));
+            }
             let sent = room.take_spent();
             room.sent_bytes += sent as u64;
             room.charged_bytes += charge(&mut cx.kernel, stanza, sent);
@@ -327,8 +343,21 @@ impl Rooms {
         self.incoming(cx, actors, Incoming { kind, origin: None, from: user, to: room, xml });
     }
 
+    /// Sends what occupants have not been told of others for long enough.
+    fn tell_unsaid(&mut self, kernel: &mut Kernel) {
+        let now_ms = kernel.now.mono_ms;
+        while self.due.front().is_some_and(|(_, due_ms)| now_ms >= *due_ms) {
+            let Some((bare, _)) = self.due.pop_front() else { return };
+            if let Some(State::Here(room)) = self.rooms.get_mut(&bare).map(|hosted| &mut hosted.state) {
+                room.unsaid.is_due = false;
+                room.tell_unsaid(kernel);
+            }
+        }
+    }
+
     /// Forgets rooms that are empty, and ends those that nobody has configured.
     pub(crate) fn sweep(&mut self, cx: &mut Streams) {
+        self.tell_unsaid(&mut cx.kernel);
         let now_s = cx.kernel.now.mono_s();
         while let Some((_, since_s)) = self.idle.front()
             && now_s >= since_s + ROOM_IDLE_S

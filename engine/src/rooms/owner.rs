@@ -9,6 +9,7 @@ use crate::rooms::form::{self, Submitted};
 use crate::rooms::occupants::Occupants;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::room::{News, PRESENCE_GONE, Room, sessions_of};
+use crate::rooms::unsaid::Unsaid;
 use crate::rooms::visit::Removal;
 use crate::store::room::{Affiliation, Config};
 use crate::wire::error::StanzaCondition;
@@ -132,5 +133,6 @@ impl Room {
             self.tell_own(kernel, &news, &own);
         }
         self.occupants = Occupants::default();
+        self.unsaid = Unsaid::default();
     }
 }

@@ -12,6 +12,7 @@ use crate::rooms::alerts::Alerts;
 use crate::rooms::guard::{Guard, domain_of};
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
+use crate::rooms::unsaid::Unsaid;
 use crate::rooms::write::{Item, cast, occupant_id, post, write_occupant_id, write_x};
 use crate::store::room::{Affiliation, Listed, Record, Seat, Standing, delete_room};
 use crate::wire::jid::{bare_of, local_of, split_resource};
@@ -110,6 +111,8 @@ pub(super) struct Room {
     pub(super) alerts: Alerts,
     /// Archived messages since the room has last written how many there are.
     pub(super) uncounted: u32,
+    /// What occupants have done that the others have not been sent yet.
+    pub(super) unsaid: Unsaid,
     /// Bytes sent, for which the sender of the stanza that caused them is charged.
     spent: Cell<usize>,
     /// Monotonic second at which the room was last used or, if it is locked, was created.
@@ -176,6 +179,7 @@ impl Room {
             history_bytes: 0,
             alerts: Alerts::default(),
             uncounted: 0,
+            unsaid: Unsaid::default(),
             spent: Cell::new(0),
             since_s: now_s,
             is_queued: false,
@@ -395,10 +399,20 @@ impl Room {
     /// Announces a change of an occupant to all who see it, and to the sessions of the occupant
     /// itself, which may have left. `role` is the role that decides who sees it.
     pub(super) fn announce(&self, kernel: &mut Kernel, role: Role, news: &News<'_>, own: &[String]) {
-        let (from, bare) = (self.address(news.nick), bare_of(news.jid));
+        self.tell_others(kernel, role, news);
+        self.tell_own(kernel, news, own);
+    }
+
+    /// Announces a change of an occupant to all who see it but the occupant itself.
+    pub(super) fn tell_others(&self, kernel: &mut Kernel, role: Role, news: &News<'_>) {
+        let (from, (bare, resource)) = (self.address(news.nick), split_resource(news.jid));
         let kind = Kind::Directed { unavailable: news.gone };
         let wide = self.is_broadcast(role);
-        let is_own = |one: &Occupant| *one.nick == *news.nick && *one.bare == *bare;
+        // It may have another nick by now.
+        let is_own = |one: &Occupant| {
+            let has_session = || one.seats.iter().any(|seat| Some(&*seat.resource) == resource);
+            *one.bare == *bare && (*one.nick == *news.nick || has_session())
+        };
         for sees in [true, false] {
             let sees_it = |one: &Occupant| {
                 !is_own(one) && self.sees_jids(one.role) == sees && (wide || one.role == Role::Moderator)
@@ -408,7 +422,6 @@ impl Room {
                 self.cast(kernel, kind, &from, &self.composed(news, sees, false), 0, self.sessions(sees_it));
             }
         }
-        self.tell_own(kernel, news, own);
     }
 
     /// Tells sessions of an occupant of a change of the occupant itself.

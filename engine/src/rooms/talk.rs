@@ -102,6 +102,11 @@ impl Room {
             let speaks_ms = kernel.now.mono_ms + u64::from(self.record.config.slow_mode_s) * 1_000;
             self.occupants.get_mut(slot).into_iter().for_each(|occupant| occupant.speaks_ms = speaks_ms);
         }
+        // The others know the occupant before they hear it.
+        if !self.unsaid.is_empty() {
+            let nick = resource_of(&from).unwrap_or_default();
+            self.tell_unsaid_of(kernel, nick);
+        }
         let forged = self.forged(kernel, element);
         let mut extra = Vec::with_capacity(192);
         write_occupant_id(&mut extra, &id);

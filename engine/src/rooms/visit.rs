@@ -124,6 +124,7 @@ impl Room {
             }
             let rank = self.may_enter(full, nick, element, created)?;
             self.guard.may_enter(kernel, rank.affiliation)?;
+            self.changing(nick);
             let slot = self.occupants.enter(full, nick, rank, Arc::from(presence));
             self.welcome(kernel, full, slot, element, created);
             return Ok(());
@@ -132,6 +133,7 @@ impl Room {
         if !own {
             return self.change_nick(kernel, full, slot, seat, nick, presence.into());
         }
+        self.changing(nick);
         self.occupants.presence(slot, seat, Arc::from(presence));
         if enters {
             // XEP-0045 7.2: a repeated request is answered in full. The session may have lost its
@@ -245,11 +247,11 @@ impl Room {
     }
 
     /// Announces the current state of an occupant, whose session has caused it.
-    fn announce_current(&self, kernel: &mut Kernel, slot: u32, full: &str, own: &[u16]) {
+    fn announce_current(&mut self, kernel: &mut Kernel, slot: u32, full: &str, own: &[u16]) {
         let Some(occupant) = self.occupants.get(slot) else { return };
-        let presence = occupant.presence();
-        let news = News { own, ..News::of(&occupant.nick, full, occupant.rank(), &presence) };
-        self.announce(kernel, occupant.role, &news, &sessions_of(occupant));
+        let (nick, rank, presence) = (occupant.nick.clone(), occupant.rank(), occupant.presence());
+        let sessions = sessions_of(occupant);
+        self.announce_in_time(kernel, rank.role, &News { own, ..News::of(&nick, full, rank, &presence) }, &sessions);
     }
 
     /// XEP-0045 7.6.
@@ -269,10 +271,12 @@ impl Room {
         }
         let Some(occupant) = self.occupants.get(slot) else { return Ok(()) };
         let (former, rank, own) = (occupant.nick.clone(), occupant.rank(), sessions_of(occupant));
+        self.changing(&former);
+        self.changing(nick);
         let gone =
             News { gone: true, statuses: &[303], new_nick: Some(nick), ..News::of(&former, full, rank, PRESENCE_GONE) };
         if own.len() == 1 {
-            self.announce(kernel, rank.role, &gone, &own);
+            self.announce_in_time(kernel, rank.role, &gone, &own);
             self.occupants.rename(slot, nick);
             self.occupants.presence(slot, 0, presence.clone());
         } else {
@@ -285,6 +289,7 @@ impl Room {
         if let Some(slot) = self.occupants.by_nick(nick) {
             self.announce_current(kernel, slot, full, &[]);
         }
+        self.changed(&former);
         Ok(())
     }
 
@@ -292,6 +297,7 @@ impl Room {
     fn leaves(&mut self, kernel: &mut Kernel, full: &str, slot: u32, seat: usize, presence: &[u8], id: Option<&str>) {
         let Some(occupant) = self.occupants.get(slot) else { return };
         let (nick, rank) = (occupant.nick.clone(), occupant.rank());
+        self.changing(&nick);
         self.delete_seat(kernel, full);
         let presence = match presence.len() > ROOM_PRESENCE_BYTES_MAX {
             true => PRESENCE_GONE,
@@ -300,7 +306,8 @@ impl Room {
         let left = Rank { role: Role::None, ..rank };
         let news = News { gone: true, id, ..News::of(&nick, full, left, presence) };
         if self.occupants.leave(slot, seat).is_some() {
-            self.announce(kernel, rank.role, &news, &[full.to_owned()]);
+            self.announce_in_time(kernel, rank.role, &news, &[full.to_owned()]);
+            self.changed(&nick);
             self.note_absence(kernel, bare_of(full));
         } else {
             self.tell_own(kernel, &news, &[full.to_owned()]);
@@ -309,6 +316,8 @@ impl Room {
 
     /// Removes an occupant with all sessions (XEP-0045 8.2, 9.1, 9.4, 10.9). Returns the occupant.
     pub(super) fn remove(&mut self, kernel: &mut Kernel, slot: u32, removal: &Removal<'_>) -> Option<Occupant> {
+        let nick = self.occupants.get(slot)?.nick.clone();
+        self.tell_unsaid_of(kernel, &nick);
         let occupant = self.occupants.remove(slot)?;
         let own = sessions_of(&occupant);
         own.iter().for_each(|full| self.delete_seat(kernel, full));
@@ -347,10 +356,12 @@ impl Room {
         actor: Option<&str>,
         reason: Option<&str>,
     ) {
+        let Some(nick) = self.occupants.get(slot).map(|occupant| occupant.nick.clone()) else { return };
+        self.tell_unsaid_of(kernel, &nick);
         let Some(occupant) = self.occupants.get_mut(slot) else { return };
         let former = occupant.role;
         (occupant.affiliation, occupant.role) = (rank.affiliation, rank.role);
-        let (own, presence, nick) = (sessions_of(occupant), occupant.presence(), occupant.nick.clone());
+        let (own, presence) = (sessions_of(occupant), occupant.presence());
         let jid = own.last().map_or("", String::as_str);
         let news = News { actor, reason, ..News::of(&nick, jid, rank, &presence) };
         self.announce(kernel, former.max(rank.role), &news, &own);

@@ -80,6 +80,7 @@ mod retention;
 mod room_operate;
 mod room_world;
 mod rooms;
+mod rooms_presence;
 mod rosters_agree;
 mod sasl2;
 mod scripts;

@@ -5,9 +5,9 @@ use throng_engine::settings::{RoomCreation, Settings};
 use throng_sim::stage;
 use throng_sim::world::Pace;
 
-const MUC: &str = "http://jabber.org/protocol/muc";
+pub(crate) const MUC: &str = "http://jabber.org/protocol/muc";
 
-fn play_with(text: &str, settle: impl Fn(&mut Settings)) {
+pub(crate) fn play_with(text: &str, settle: impl Fn(&mut Settings)) {
     for (seed, shards) in [(1, 1), (2, 3)] {
         if let Err(error) = stage::play(text, seed, shards, Pace::default(), &settle) {
             panic!("{shards} shards: {error}");
@@ -15,12 +15,12 @@ fn play_with(text: &str, settle: impl Fn(&mut Settings)) {
     }
 }
 
-fn play(text: &str) {
+pub(crate) fn play(text: &str) {
     play_with(text, |_| {});
 }
 
 /// Three clients, of whom the first has made a room with these fields of the configuration.
-fn room(fields: &[(&str, &str)]) -> String {
+pub(crate) fn room(fields: &[(&str, &str)]) -> String {
     let fields: String = fields
         .iter()
         .map(|(var, value)| format!("<field var='muc#roomconfig_{var}'><value>{value}</value></field>"))
@@ -40,7 +40,7 @@ romeo receives: <iq type='result' id='c' from='cave@conference.localhost' to='ro
 }
 
 /// A client enters, and learns of the others in the order of their nicks.
-fn enters(who: &str, resource: &str, others: &[&str]) -> String {
+pub(crate) fn enters(who: &str, resource: &str, others: &[&str]) -> String {
     let to = format!("{who}@localhost/{resource}");
     let mut text =
         format!("{who} sends: <presence to='cave@conference.localhost/{who}'><x xmlns='{MUC}'/></presence>\n");
@@ -54,13 +54,13 @@ fn enters(who: &str, resource: &str, others: &[&str]) -> String {
     )
 }
 
-fn sees(who: &str, resource: &str, nick: &str) -> String {
+pub(crate) fn sees(who: &str, resource: &str, nick: &str) -> String {
     format!(
         "{who} receives: <presence from='cave@conference.localhost/{nick}' to='{who}@localhost/{resource}'>{{any}}</presence>\n"
     )
 }
 
-fn refused(who: &str, resource: &str, kind: &str, id: &str, error: &str, condition: &str) -> String {
+pub(crate) fn refused(who: &str, resource: &str, kind: &str, id: &str, error: &str, condition: &str) -> String {
     format!(
         "{who} receives: <{kind} type='error' id='{id}' from='cave@conference.localhost' to='{who}@localhost/{resource}'>
     <error type='{error}'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></{kind}>\n"

@@ -1,0 +1,270 @@
+//! Presence in a room with many sessions (XEP-0045 7.2.3, 7.6, 7.14): the others are sent the last
+//! state, once per interval, and end up with the truth.
+
+use std::collections::BTreeMap;
+
+use throng_engine::id::ConnId;
+use throng_engine::io::{Effect, Input};
+use throng_engine::limits::{ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
+use throng_engine::settings::Settings;
+use throng_sim::host::{Host, said};
+use throng_sim::random::Random;
+
+use crate::rooms::MUC;
+
+const ROOM: &str = "cave@conference.localhost";
+
+struct Scene {
+    host: Host,
+    clients: Vec<ConnId>,
+    /// What each client has received since it was last asked.
+    heard: Vec<String>,
+}
+
+impl Scene {
+    /// A room with so many users, `u0` its owner. All have the nicks of their names.
+    fn new(users: usize) -> Scene {
+        let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+        settings.serve_rooms("conference.localhost");
+        let mut host = Host::new(settings);
+        let mut clients = Vec::new();
+        for user in 0..users {
+            host.account(&format!("u{user}"));
+            clients.push(host.bind(u32::try_from(user).expect("few"), &format!("u{user}")).0);
+        }
+        let mut scene = Scene { host, heard: vec![String::new(); users], clients };
+        scene.enters(0, "u0");
+        scene.says(0, &format!("<iq type='set' id='c' to='{ROOM}'><query xmlns='{MUC}#owner'><x xmlns='jabber:x:data' type='submit'/></query></iq>"));
+        (1..users).for_each(|user| scene.enters(user, &format!("u{user}")));
+        scene.passes_ms(ROOM_COALESCED_MS);
+        scene.passes_ms(ROOM_COALESCED_MS);
+        scene.heard.iter_mut().for_each(String::clear);
+        scene
+    }
+
+    fn hears(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Send { conn, .. } = effect
+                && let Some(at) = self.clients.iter().position(|client| client == conn)
+            {
+                self.heard[at].push_str(&said(std::slice::from_ref(effect)));
+            }
+        }
+    }
+
+    fn says(&mut self, user: usize, text: &str) {
+        let effects = self.host.say(self.clients[user], text);
+        self.hears(&effects);
+    }
+
+    fn passes_ms(&mut self, ms: u64) {
+        self.host.now.mono_ms += ms;
+        self.host.now.pass_wall(ms * 1_000);
+        let effects = self.host.turn(Input::Held { since_s: None, many: false });
+        self.hears(&effects);
+    }
+
+    fn enters(&mut self, user: usize, nick: &str) {
+        self.says(user, &format!("<presence to='{ROOM}/{nick}'><x xmlns='{MUC}'/></presence>"));
+    }
+
+    fn is_now(&mut self, user: usize, nick: &str, show: &str) {
+        self.says(user, &format!("<presence to='{ROOM}/{nick}'><show>{show}</show></presence>"));
+    }
+
+    fn leaves(&mut self, user: usize, nick: &str) {
+        self.says(user, &format!("<presence type='unavailable' to='{ROOM}/{nick}'/>"));
+    }
+
+    fn take(&mut self, user: usize) -> String {
+        std::mem::take(&mut self.heard[user])
+    }
+}
+
+fn presences(text: &str) -> Vec<&str> {
+    text.split("<presence").skip(1).collect()
+}
+
+/// A client that changes its presence, its nick and its mind a hundred times in an interval costs each
+/// of the others one stanza. Its own sessions see each change at once.
+#[test]
+fn a_flood_of_presence_costs_the_others_one_stanza_per_interval() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    // The first change after a quiet interval is sent at once.
+    scene.is_now(1, "u1", "away");
+    assert_eq!(presences(&scene.take(2)).len(), 1);
+    scene.take(1);
+    for n in 0..100 {
+        scene.is_now(1, "u1", if n % 2 == 0 { "dnd" } else { "xa" });
+    }
+    assert_eq!(presences(&scene.take(1)).len(), 100, "its own presence is not delayed");
+    assert_eq!(scene.take(2), "");
+    scene.passes_ms(ROOM_COALESCED_MS);
+    let text = scene.take(2);
+    assert!(presences(&text).len() == 1 && text.contains("<show>xa</show>"), "{text}");
+
+    for n in 0..100 {
+        scene.is_now(1, &format!("n{n}"), "chat");
+    }
+    scene.leaves(1, "n99");
+    scene.enters(1, "last");
+    scene.passes_ms(ROOM_COALESCED_MS);
+    let text = scene.take(2);
+    let all = presences(&text);
+    assert_eq!(all.len(), 2, "one nick goes, one comes: {text}");
+    assert!(all[0].contains("type='unavailable'") && all[0].contains(&format!("{ROOM}/u1'")), "{text}");
+    assert!(all[1].contains(&format!("{ROOM}/last'")), "{text}");
+
+    // One who comes and goes between two moments was never there.
+    scene.leaves(1, "last");
+    scene.passes_ms(ROOM_COALESCED_MS);
+    scene.passes_ms(ROOM_COALESCED_MS);
+    scene.is_now(3, "u3", "away");
+    scene.take(2);
+    for _ in 0..50 {
+        scene.enters(1, "ghost");
+        scene.leaves(1, "ghost");
+    }
+    scene.passes_ms(ROOM_COALESCED_MS);
+    assert_eq!(scene.take(2), "");
+    // However the changes fall in time.
+    scene.enters(1, "u1");
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    scene.take(2);
+    let (mut passed_ms, mut last) = (0, 0);
+    for n in 0..400 {
+        scene.is_now(1, "u1", if n % 2 == 0 { "dnd" } else { "xa" });
+        scene.passes_ms(37);
+        passed_ms += 37;
+        let sent = presences(&scene.take(2)).len();
+        assert!(sent == 0 || (sent == 1 && passed_ms - last + 37 >= ROOM_COALESCED_MS) || last == 0, "{passed_ms} ms");
+        last = if sent == 0 { last } else { passed_ms };
+    }
+    assert!(passed_ms - last <= ROOM_COALESCED_MS, "the last one was {last} of {passed_ms} ms");
+    scene.leaves(1, "u1");
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    scene.take(2);
+    // And one who has left stays away.
+    scene.passes_ms(10 * ROOM_COALESCED_MS);
+    assert_eq!(scene.take(2), "");
+}
+
+/// A room that is not large tells each change at once (XEP-0045 7.2.3).
+#[test]
+fn a_small_room_delays_nothing() {
+    let mut scene = Scene::new(5);
+    for show in ["away", "xa", "dnd"] {
+        scene.is_now(1, "u1", show);
+        let text = scene.take(2);
+        assert!(presences(&text).len() == 1 && text.contains(show), "{text}");
+    }
+}
+
+/// XEP-0045 7.2.2, 8.2: nobody hears an occupant that they do not know, and a kick comes after the
+/// arrival of the one who is kicked.
+#[test]
+fn messages_and_kicks_are_in_order_with_presence() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    scene.leaves(1, "u1");
+    scene.take(2);
+    scene.enters(1, "again");
+    scene.says(1, &format!("<message type='groupchat' to='{ROOM}'><body>here</body></message>"));
+    let text = scene.take(2);
+    let (came, spoke) = (text.find("<presence"), text.find("<body>here</body>"));
+    assert!(came.is_some() && came < spoke, "{text}");
+    scene.is_now(1, "renamed", "chat");
+    scene.says(0, &format!("<iq type='set' id='k' to='{ROOM}'><query xmlns='{MUC}#admin'><item nick='renamed' role='none'/></query></iq>"));
+    let text = scene.take(2);
+    let all = presences(&text);
+    assert_eq!(all.len(), 3, "{text}");
+    assert!(all[0].contains("code='303'") && all[0].contains("nick='renamed'"), "{text}");
+    assert!(all[1].contains(&format!("{ROOM}/renamed'")) && !all[1].contains("unavailable"), "{text}");
+    assert!(all[2].contains("code='307'"), "{text}");
+    scene.passes_ms(ROOM_COALESCED_MS);
+    assert_eq!(scene.take(2), "");
+}
+
+/// A nick that another user takes within an interval is seen to end first (XEP-0045 7.14).
+#[test]
+fn those_who_take_over_a_nick_are_told_apart() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 3);
+    scene.is_now(4, "u4", "away");
+    scene.take(2);
+    scene.leaves(1, "u1");
+    scene.leaves(3, "u3");
+    scene.enters(3, "u1");
+    scene.passes_ms(ROOM_COALESCED_MS);
+    let text = scene.take(2);
+    let of_nick: Vec<&str> = presences(&text).into_iter().filter(|one| one.contains(&format!("{ROOM}/u1'"))).collect();
+    assert_eq!(of_nick.len(), 2, "{text}");
+    assert!(of_nick[0].contains("unavailable") && !of_nick[1].contains("unavailable"), "{text}");
+}
+
+/// Whatever occupants do, an occupant that only listens knows the nicks that are there, each with the
+/// user who has it, and never loses one who has come back.
+#[test]
+fn a_listener_ends_up_with_the_truth() {
+    for seed in 0..12 {
+        let users = ROOM_COALESCED_SEATS + 4;
+        let (mut scene, mut random) = (Scene::new(users), Random::new(seed));
+        let mut truth: BTreeMap<String, usize> = (0..users).map(|user| (format!("u{user}"), user)).collect();
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        // What it was sent on entering, by the occupant ids.
+        scene.enters(2, "u2");
+        for step in 0..300 {
+            let user = 3 + random.index(6);
+            let own = truth.iter().find(|(_, of)| **of == user).map(|(nick, _)| nick.clone());
+            let nick = format!("x{}", random.below(5));
+            match (random.below(4), own) {
+                (0, Some(own)) => {
+                    scene.leaves(user, &own);
+                    truth.remove(&own);
+                }
+                (1, Some(own)) if !truth.contains_key(&nick) => {
+                    scene.is_now(user, &nick, "chat");
+                    truth.remove(&own);
+                    truth.insert(nick, user);
+                }
+                (2, Some(own)) => {
+                    scene.says(user, &format!("<message type='groupchat' to='{ROOM}'><body>{own}</body></message>"));
+                }
+                (_, None) if !truth.contains_key(&nick) => {
+                    scene.enters(user, &nick);
+                    truth.insert(nick, user);
+                }
+                (_, Some(own)) => scene.is_now(user, &own, "away"),
+                _ => {}
+            }
+            if random.below(5) == 0 {
+                scene.passes_ms(random.below(2 * ROOM_COALESCED_MS));
+            }
+            if step == 299 {
+                scene.passes_ms(2 * ROOM_COALESCED_MS);
+            }
+            let text = scene.take(2);
+            for one in presences(&text) {
+                let from = one.split_once("from='").expect("a sender").1.split_once('\'').expect("its end").0;
+                let nick = from.strip_prefix(ROOM).and_then(|nick| nick.strip_prefix('/')).expect("a nick").to_owned();
+                let id = one.split_once("occupant-id:0' id='").expect("an occupant id").1[..32].to_owned();
+                let gone = one.split('>').next().is_some_and(|tag| tag.contains("unavailable"));
+                match gone {
+                    true => {
+                        let former = known.remove(&nick);
+                        assert_eq!(former, Some(id.clone()), "seed {seed}: the end of a visit that was not known");
+                        if let Some((_, renamed)) = one.split_once(" nick='") {
+                            known.insert(renamed.split_once('\'').expect("its end").0.to_owned(), id);
+                        }
+                    }
+                    false => {
+                        let former = known.insert(nick, id.clone());
+                        assert!(former.is_none_or(|former| former == id), "seed {seed}: two users with one nick");
+                    }
+                }
+            }
+        }
+        let nicks: Vec<&String> = known.keys().collect();
+        assert_eq!(nicks, truth.keys().collect::<Vec<_>>(), "seed {seed}");
+        let ids: BTreeMap<&String, &String> = known.values().zip(known.keys()).collect();
+        assert_eq!(ids.len(), known.len(), "seed {seed}: each user has one occupant id");
+    }
+}
