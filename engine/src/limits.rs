@@ -1100,6 +1100,27 @@ pub const ROOM_ADMIN_ITEMS_MAX: usize = 100;
 /// Invitations in one message.
 pub const ROOM_INVITATIONS_AT_ONCE: usize = 10;
 
+/// Requests to register with a room that wait for its admins: one per user.
+pub const ROOM_REQUESTS_MAX: usize = 50;
+
+/// Bytes of the URI or the title of a hat.
+pub const ROOM_HAT_BYTES_MAX: usize = 256;
+
+/// Bytes of text in all hats of a room, and in the list of those who wear them.
+pub const ROOM_HATS_BYTES_MAX: usize = 32 << 10;
+
+/// Hats of one user in a room: they are part of each presence.
+pub const ROOM_HATS_PER_USER_MAX: usize = 5;
+
+/// Bytes of the vCard of a room.
+pub const ROOM_CARD_BYTES_MAX: usize = 64 << 10;
+
+/// Images in the vCard of a room.
+pub const ROOM_PHOTOS_MAX: usize = 4;
+
+/// Mentions of a message that are forwarded.
+pub const ROOM_FORWARDS_MAX: usize = 10;
+
 /// Stanzas that wait for a room while it reads rows.
 pub const ROOM_WAITING_MAX: usize = 10_000;
 

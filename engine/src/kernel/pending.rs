@@ -167,6 +167,8 @@ pub(crate) enum RoomNeed {
     Nick(Box<str>),
     /// The users with an affiliation.
     List(Affiliation),
+    /// The vCard of the room.
+    Card,
 }
 
 /// A request for the directory of a service of rooms.

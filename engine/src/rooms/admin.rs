@@ -209,7 +209,11 @@ impl Room {
         for change in checked {
             match change.to {
                 To::Role(role) => self.change_role(kernel, &change, role, actor.as_deref()),
-                To::Affiliation(to) => self.affiliate(kernel, change, to, actor.as_deref()),
+                To::Affiliation(to) => {
+                    let Checked { bare, from, reason, .. } = change;
+                    let standing = Standing { affiliation: to, reason, ..from };
+                    self.affiliate(kernel, &bare, standing, actor.as_deref());
+                }
             }
         }
         Ok(())
@@ -277,14 +281,18 @@ impl Room {
         }
     }
 
-    /// Gives a user an affiliation, and occupants of that user the role that follows (XEP-0045 9,
-    /// 10).
-    fn affiliate(&mut self, kernel: &mut Kernel, change: Checked, to: Affiliation, actor: Option<&str>) {
-        let Checked { bare, from, reason, .. } = change;
-        let standing = Standing { affiliation: to, reason: reason.clone(), ..from };
-        self.put_standing(kernel, &bare, standing);
+    /// Gives a user a standing, and occupants of that user the role that follows (XEP-0045 9, 10).
+    pub(super) fn affiliate(&mut self, kernel: &mut Kernel, bare: &str, standing: Standing, actor: Option<&str>) {
+        let (to, reason) = (standing.affiliation, standing.reason.clone());
+        if to < Affiliation::Member {
+            self.drop_hats(kernel, bare);
+        }
+        self.put_standing(kernel, bare, standing);
+        if to != Affiliation::None {
+            self.drop_request(kernel, bare);
+        }
         let slots =
-            if to == Affiliation::Outcast { self.banned_by(&bare) } else { self.occupants.of_user(&bare).to_vec() };
+            if to == Affiliation::Outcast { self.banned_by(bare) } else { self.occupants.of_user(bare).to_vec() };
         for slot in slots {
             let Some(rank) = self.occupants.get(slot).map(|one| one.rank()) else { continue };
             let reason = reason.as_deref();

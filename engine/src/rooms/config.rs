@@ -90,6 +90,12 @@ pub(super) fn write(out: &mut Vec<u8>, room: &str, config: &Config) {
         Field::new("muc#roomconfig_slow_mode_duration", "text-single", "Seconds between two messages of an occupant")
             .value(config.slow_mode_s.to_string())
             .range(0, u32::from(ROOM_SLOW_MODE_S_MAX)),
+        boolean(
+            "muc#roomconfig_forwardmentions",
+            "Forward messages with mentions to absent members with a registered nick",
+            config.forward_mentions,
+        ),
+        boolean("x-roomconfig_registration", "Users may register a nick and become members", config.registration),
     ];
     form::write(out, "form", &format!("Configuration of {room}"), NS_CONFIG, &fields);
 }
@@ -133,6 +139,8 @@ pub(super) fn apply(form: &Submitted, config: &Config) -> Result<Config, StanzaC
         ("muc#roomconfig_enablelogging", &mut new.archive),
         ("muc#roomconfig_changesubject", &mut new.change_subject),
         ("muc#roomconfig_allowinvites", &mut new.allow_invites),
+        ("muc#roomconfig_forwardmentions", &mut new.forward_mentions),
+        ("x-roomconfig_registration", &mut new.registration),
     ];
     for (var, field) in flags {
         if form.one(var).is_some() {
@@ -235,6 +243,8 @@ mod tests {
             occupants_max: 20,
             presence: Roles { visitor: false, ..Roles::ALL },
             slow_mode_s: 5,
+            forward_mentions: true,
+            registration: false,
             ..Config::default()
         };
         let mut form = Vec::new();

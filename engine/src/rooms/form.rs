@@ -15,11 +15,12 @@ pub(super) struct Field<'a> {
     options: &'a [(&'a str, &'a str)],
     /// Whether it is an integer of XEP-0122, in this range.
     range: Option<(u32, u32)>,
+    required: bool,
 }
 
 impl<'a> Field<'a> {
     pub(super) fn new(var: &'a str, kind: &'a str, label: &'a str) -> Field<'a> {
-        Field { var, kind, label, values: Vec::new(), options: &[], range: None }
+        Field { var, kind, label, values: Vec::new(), options: &[], range: None, required: false }
     }
 
     pub(super) fn value(mut self, value: impl Into<String>) -> Field<'a> {
@@ -37,6 +38,11 @@ impl<'a> Field<'a> {
         self
     }
 
+    pub(super) fn required(mut self) -> Field<'a> {
+        self.required = true;
+        self
+    }
+
     fn write(&self, writer: &mut Writer<'_>) {
         writer.open("field").attribute("var", self.var).attribute("type", self.kind);
         if !self.label.is_empty() {
@@ -46,6 +52,9 @@ impl<'a> Field<'a> {
             writer.open("validate").attribute("xmlns", "http://jabber.org/protocol/xdata-validate");
             writer.attribute("datatype", "xs:integer").open("range");
             writer.attribute("min", &min.to_string()).attribute("max", &max.to_string()).close().close();
+        }
+        if self.required {
+            writer.open("required").close();
         }
         for value in &self.values {
             writer.leaf("value", value);

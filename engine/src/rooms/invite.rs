@@ -10,6 +10,7 @@ use crate::letters::{Kind, MessageClass};
 use crate::limits::ROOM_INVITATIONS_AT_ONCE;
 use crate::rooms::form::{self, Field};
 use crate::rooms::rank::{Rank, Role};
+use crate::rooms::register;
 use crate::rooms::room::Room;
 use crate::rooms::write::{NS_USER, post};
 use crate::router::users::Incoming;
@@ -30,6 +31,8 @@ pub(super) enum Asks {
     Decline(Box<str>, Option<String>),
     /// Voice, or the answer of a moderator.
     Voice(form::Submitted),
+    /// The decision on a registration (XEP-0045 9.9).
+    Register(form::Submitted),
 }
 
 impl Asks {
@@ -49,7 +52,9 @@ impl Asks {
         }
         let x = element.child("x", form::NS)?;
         let x = (!xml::is_dense(x.bytes())).then(|| xml::parse(x.bytes())).flatten()?;
-        form::Submitted::of(&x, NS_REQUEST).map(Asks::Voice)
+        // A form without a type is taken for an answer to a request for voice.
+        let registers = form::Submitted::of(&x, register::NS_FORM).filter(|form| form.one("FORM_TYPE").is_some());
+        registers.map(Asks::Register).or_else(|| form::Submitted::of(&x, NS_REQUEST).map(Asks::Voice))
     }
 }
 
@@ -68,6 +73,7 @@ impl Room {
                 Ok(())
             }
             Some(Asks::Voice(form)) => self.voice(kernel, stanza, &form),
+            Some(Asks::Register(form)) => self.decide(kernel, stanza.from, &form),
             None if self.occupant(stanza.from).is_none() => Err(StanzaCondition::NotAcceptable.into()),
             None => Err(StanzaCondition::BadRequest.into()),
         }

@@ -17,6 +17,7 @@ use crate::rooms::alerts::Alerts;
 use crate::rooms::count::counted;
 use crate::rooms::guard::domain_of;
 use crate::rooms::invite::Asks;
+use crate::rooms::mentions::{Mention, mentions};
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::requests::Request;
@@ -27,7 +28,7 @@ use crate::router::users::Incoming;
 use crate::store::archive::{Entry, live_entries, number_of};
 use crate::store::room::Alert;
 use crate::store::room::{Affiliation, Record, Seat, Standing, nick_decode, nick_query};
-use crate::store::{Found, Query, Row, Table};
+use crate::store::{self, Found, Query, Row, Table, room_extra};
 use crate::streams::Streams;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
@@ -55,6 +56,12 @@ fn rows(found: Option<Found>) -> (Vec<Row>, bool) {
     }
 }
 
+/// Whether a stanza may be a request for the vCard of a room that has one.
+fn may_ask_card(room: &Room, stanza: Incoming<'_>) -> bool {
+    let asks = stanza.kind == Kind::Request && resource_of(stanza.to).is_none() && room.hashes.is_some();
+    asks && memchr::memmem::find(stanza.xml, b"vcard-temp").is_some()
+}
+
 /// What a stanza needs of a room that does not have all standings in memory.
 fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> {
     let mut needs = Vec::new();
@@ -70,17 +77,42 @@ fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> 
     }
     match stanza.kind {
         Kind::Message { class: MessageClass::Normal | MessageClass::Chat, .. } if resource_of(stanza.to).is_none() => {
-            if let Some(Asks::Invite(invites)) = Asks::of(element) {
-                invites.iter().for_each(|(to, _)| user(to));
+            match Asks::of(element) {
+                Some(Asks::Invite(invites)) => invites.iter().for_each(|(to, _)| user(to)),
+                Some(Asks::Register(form)) => {
+                    if let Some((bare, nick)) = room.request(&form) {
+                        user(bare);
+                        needs.extend((!room.standings.knows_nick(nick)).then(|| Need::Nick(nick.into())));
+                    }
+                }
+                _ => {}
             }
         }
-        Kind::Request if resource_of(stanza.to).is_none() => {
-            if let Ok(Request::Admin(request)) = Request::of(element) {
+        Kind::Request if resource_of(stanza.to).is_none() => match Request::of(element) {
+            Ok(Request::Card) if room.hashes.is_some() => needs.push(Need::Card),
+            Ok(Request::Command(command)) => command.user().into_iter().for_each(user),
+            Ok(Request::Register(request)) => {
+                let nick = request.nick().filter(|nick| !room.standings.knows_nick(nick));
+                needs.extend(nick.map(|nick| Need::Nick(nick.into())));
+            }
+            Ok(Request::Admin(request)) => {
                 request.users().for_each(&mut user);
                 let nicks = request.nicks().filter_map(|nick| room.occupants.by_nick(nick));
                 nicks.filter_map(|slot| room.occupants.get(slot)).for_each(|one| user(&one.bare));
                 if let admin::Request::Affiliations(affiliation) = request {
                     needs.push(Need::List(affiliation));
+                }
+            }
+            _ => {}
+        },
+        Kind::Message { class: MessageClass::Groupchat, .. } if room.record.config.forward_mentions => {
+            for mention in mentions(&room.jid, element) {
+                match &mention {
+                    Mention::Nick(nick) if !room.standings.knows_nick(nick) => needs.push(Need::Nick(nick.clone())),
+                    _ => {
+                        let bare = mention.user(&room.standings).filter(|bare| !room.standings.knows(bare));
+                        needs.extend(bare.map(|bare| Need::Standing(bare.into())));
+                    }
                 }
             }
         }
@@ -101,7 +133,7 @@ impl Rooms {
         let hosted = self.rooms.entry_ref(bare).or_default();
         let room = match &hosted.state {
             State::Missing => return true,
-            State::Here(room) if room.standings.complete => return true,
+            State::Here(room) if room.standings.complete && !may_ask_card(room, stanza) => return true,
             State::Here(room) => room,
             State::Unknown => {
                 hosted.reads = true;
@@ -111,6 +143,8 @@ impl Rooms {
                     history_query(bare),
                     Alert::query_all(bare),
                     Seat::query(bare, None),
+                    store::room::Request::query_all(bare),
+                    room_extra::query(bare),
                 ];
                 cx.kernel.read(Pending::Room(RoomRead::Room(bare.into())), queries);
                 return false;
@@ -119,6 +153,7 @@ impl Rooms {
         let of =
             |stanza: Incoming<'_>| read_back(stanza.xml, |element| needs(room, stanza, element)).unwrap_or_default();
         let mut all = of(stanza);
+        all.retain(|need| *need != Need::Card || hosted.card.is_none());
         if let Some(Need::List(_)) = all.last()
             && hosted.list.is_some()
         {
@@ -130,7 +165,7 @@ impl Rooms {
         // Those that follow do not wait for a read each. Lists are read one by one.
         for parked in hosted.waiting.iter().take(ROOM_NEEDS_AHEAD) {
             for need in of(parked.into()) {
-                if !matches!(need, Need::List(_)) && !all.contains(&need) {
+                if !matches!(need, Need::List(_) | Need::Card) && !all.contains(&need) {
                     all.push(need);
                 }
             }
@@ -140,6 +175,7 @@ impl Rooms {
             Need::Standing(user) => Standing::query(bare, user),
             Need::Nick(nick) => nick_query(bare, nick),
             Need::List(affiliation) => Standing::query_list(bare, *affiliation),
+            Need::Card => room_extra::card_query(bare),
         });
         let queries = queries.collect();
         cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), all)), queries);
@@ -187,8 +223,9 @@ impl Rooms {
         let mut found = found.into_iter();
         let record = found.next().and_then(|found| one_value(vec![found]));
         let standings = rows(found.next());
-        let (history, _) = rows(found.next());
+        let (history, has_older) = rows(found.next());
         let (alerts, _) = rows(found.next());
+        let (seats, requests, extra) = (found.next(), rows(found.next()).0, rows(found.next()).0);
         let Some(record) = record else {
             (hosted.state, hosted.reads) = (State::Missing, false);
             return self.go_on(cx, actors, bare);
@@ -202,11 +239,14 @@ impl Rooms {
         let all: Option<BTreeMap<Box<str>, Standing>> = few.then(|| all.collect());
         let mut room = Room::new(bare, record, Standings::new(all), cx.kernel.now.mono_s());
         room.alerts = Alerts::of(&alerts);
+        room.has_older = has_older;
+        (room.hats, room.hashes) = room_extra::decode(&extra);
         if remember(&mut room, history) {
             room.put(&mut cx.kernel);
         }
+        room.requests = requests.iter().filter_map(request_of).collect();
         hosted.state = State::Here(Box::new(room));
-        self.seats_found(cx, actors, bare, found.next());
+        self.seats_found(cx, actors, bare, seats);
     }
 
     /// Sessions that were in the room when the server stopped. Those that are not resumed are
@@ -248,7 +288,7 @@ impl Rooms {
         if !users.is_empty() {
             let query = |need: &Need| match need {
                 Need::Standing(user) => Some(Standing::query(bare, user)),
-                Need::Nick(_) | Need::List(_) => None,
+                Need::Nick(_) | Need::List(_) | Need::Card => None,
             };
             let queries = users.iter().filter_map(query).collect();
             return cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), users)), queries);
@@ -270,6 +310,9 @@ impl Rooms {
                 }
                 Need::Nick(nick) => {
                     room.standings.put_nick(&nick, found.value().and_then(|value| nick_decode(&value)));
+                }
+                Need::Card => {
+                    hosted.card = Some(found.value().and_then(|value| room_extra::card_decode(&value)));
                 }
                 Need::List(_) => {
                     let (rows, _) = rows(Some(found));
@@ -347,6 +390,11 @@ fn unaddressed(out: &mut Vec<u8>, room: &str, number: u64, element: &Element<'_>
     let mut id = Vec::with_capacity(128);
     write_stanza_id(&mut id, room, number);
     splice(out, element, &Splice { unaddressed: true, append: &[&id], ..Splice::default() });
+}
+
+/// The user and the nick of a request to register.
+fn request_of(row: &Row) -> Option<(Box<str>, Box<str>)> {
+    Some((store::room::Request::jid_of(row)?.into(), store::room::Request::decode(&row.value)?.nick))
 }
 
 /// Fills the recent history from the archive. The rows are in reverse order. Returns whether there

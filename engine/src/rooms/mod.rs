@@ -8,7 +8,8 @@
 //! - `room`: the state of a room, and how changes of an occupant are announced
 //! - `occupants`: its indices by nick and by session; `rank`: who may change whom
 //! - `visit`: entering, nicks, leaving; `coalesce` and `unsaid`: what of it large rooms send later
-//! - `talk`: messages and the subject
+//! - `talk`: messages and the subject; `register`: registration with a room
+//! - `hats`, `avatar`, `mentions`, `activity`: an extension each
 //! - `invite`: invitations and requests for voice; `admin`: roles and affiliations; `owner` and
 //!   `config`: the configuration; `requests`: service discovery, relayed requests, moderation
 //! - `count`: what absent members have missed; `alerts` and `wake`: which of them are woken
@@ -21,8 +22,10 @@
 //! many occupants cross to each shard once ([`RoomLetter::Cast`](crate::letters::RoomLetter)). A
 //! shard that has no such session says so, and the room removes the occupant.
 
+mod activity;
 mod admin;
 mod alerts;
+mod avatar;
 mod coalesce;
 mod config;
 mod count;
@@ -30,12 +33,15 @@ pub mod exchange;
 pub mod fields;
 mod form;
 mod guard;
+mod hats;
 mod invite;
 mod load;
+mod mentions;
 mod occupants;
 mod operate;
 mod owner;
 mod rank;
+mod register;
 mod requests;
 mod room;
 mod service;
@@ -99,6 +105,8 @@ struct Hosted {
     reads: bool,
     /// The users of the list that the first waiting stanza asks for.
     list: Option<Vec<(Box<str>, Standing)>>,
+    /// The vCard that it asks for, if it was read.
+    card: Option<Option<Vec<u8>>>,
 }
 
 #[derive(Debug, Default)]
@@ -243,7 +251,7 @@ impl Rooms {
         element: &Element<'_>,
     ) -> Result<Option<Vec<u8>>, Refused> {
         let Some(hosted) = self.rooms.get_mut(bare) else { return Ok(None) };
-        let list = hosted.list.take();
+        let (list, card) = (hosted.list.take(), hosted.card.take().flatten());
         let (room, created) = match &mut hosted.state {
             State::Here(room) => (room, false),
             State::Unknown => return Ok(None),
@@ -282,7 +290,11 @@ impl Rooms {
                     (Some(_), _) => room.relay_answer(kernel, stanza, element),
                     (None, None) => match room.read_alert(kernel, stanza.from, element) {
                         Some(()) => {}
-                        None => room.put_standing(kernel, stanza.from, Standing::default()),
+                        None => {
+                            room.drop_request(kernel, stanza.from);
+                            room.drop_hats(kernel, stanza.from);
+                            room.put_standing(kernel, stanza.from, Standing::default());
+                        }
                     },
                     (None, Some(_)) => {}
                 }
@@ -298,7 +310,7 @@ impl Rooms {
                             (None, Some(affiliation)) => room.standings.list(affiliation),
                             (None, None) => Vec::new(),
                         };
-                        room.answer(kernel, stanza.from, request, &list)?
+                        room.answer(kernel, stanza.from, request, &list, card)?
                     }
                 };
                 match answer {

@@ -7,13 +7,17 @@ use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::letters::Kind;
 use crate::limits::ROOM_LIST_MAX;
+use crate::rooms::activity;
 use crate::rooms::admin::{self, NS_ADMIN};
+use crate::rooms::avatar;
 use crate::rooms::form::{self, Field};
+use crate::rooms::hats;
 use crate::rooms::owner::{Fate, NS_OWNER};
 use crate::rooms::rank::Role;
+use crate::rooms::register;
 use crate::rooms::room::Room;
 use crate::rooms::visit::NS_MUC;
-use crate::rooms::write::NS_OCCUPANT_ID;
+use crate::rooms::write::{NS_HATS, NS_OCCUPANT_ID};
 use crate::router::users::Incoming;
 use crate::store::room::{Affiliation, Standing};
 use crate::wire::error::StanzaCondition;
@@ -36,13 +40,20 @@ const NODE_NICK: &str = "x-roomuser-item";
 #[derive(Debug)]
 pub(super) enum Request {
     Info(Option<String>),
-    Items,
+    Items(Option<String>),
     Ping,
     Form,
     Own(Tree),
     Admin(admin::Request),
     /// The archive (XEP-0313), which an extension answers.
     Archive,
+    /// Registration with the room (XEP-0045 7.10).
+    Register(register::Request),
+    /// A command about hats (XEP-0317).
+    Command(hats::Command),
+    /// The vCard of the room (XEP-0486).
+    Card,
+    SetCard(avatar::Card),
     /// A message is to be retracted (XEP-0425), by its stanza id.
     Moderate {
         id: u64,
@@ -76,11 +87,15 @@ impl Request {
         };
         match (child.namespace(), child.name(), set) {
             (NS_INFO, "query", false) => Ok(Request::Info(child.attribute("node").map(|node| node.into_owned()))),
-            (NS_ITEMS, "query", false) => Ok(Request::Items),
+            (NS_ITEMS, "query", false) => Ok(Request::Items(child.attribute("node").map(|node| node.into_owned()))),
             (NS_PING, "ping", false) => Ok(Request::Ping),
             (NS_OWNER, "query", false) => Ok(Request::Form),
             (NS_OWNER, "query", true) => Ok(Request::Own(tree()?)),
             (NS_ADMIN, "query", set) => Ok(Request::Admin(admin::Request::of(&tree()?, set)?)),
+            (register::NS, "query", set) => Ok(Request::Register(register::Request::of(&tree()?, set)?)),
+            (hats::NS_COMMANDS, "command", true) => Ok(Request::Command(hats::Command::of(&tree()?)?)),
+            (avatar::NS, "vCard", false) => Ok(Request::Card),
+            (avatar::NS, "vCard", true) => Ok(Request::SetCard(avatar::Card::of(&tree()?)?)),
             (NS_MAM, "query" | "metadata", _) => Ok(Request::Archive),
             (NS_MODERATE, "moderate", true) => {
                 let tree = tree()?;
@@ -105,7 +120,8 @@ impl Request {
 }
 
 impl Room {
-    /// Answers a request to the room. `list` has the users of the list that it asks for.
+    /// Answers a request to the room. `list` has the users of the list that it asks for, `card` the
+    /// vCard.
     ///
     /// # Errors
     /// The refusal.
@@ -115,6 +131,7 @@ impl Room {
         from: &str,
         request: Request,
         list: &[(Box<str>, Standing)],
+        card: Option<Vec<u8>>,
     ) -> Result<Answer, Refusal> {
         let affiliation = self.affiliation(bare_of(from));
         // Nobody but its owner finds a room that is not configured yet (XEP-0045 10.1.2).
@@ -123,11 +140,14 @@ impl Room {
         }
         match request {
             Request::Info(node) => match node.as_deref() {
-                None => Ok(Answer::Result(self.info())),
+                None => Ok(Answer::Result(self.info(kernel.now.wall_us / 1_000))),
                 Some(NODE_NICK) => Ok(Answer::Result(self.reserved_nick(from))),
                 Some(_) => Err(StanzaCondition::ItemNotFound.into()),
             },
-            Request::Items => Ok(Answer::Result(self.items(from))),
+            Request::Items(Some(node)) if node == hats::NS_COMMANDS => {
+                Ok(Answer::Result(self.commands(affiliation >= Affiliation::Admin)))
+            }
+            Request::Items(_) => Ok(Answer::Result(self.items(from))),
             Request::Ping => Ok(Answer::Result(Vec::new())),
             Request::Form | Request::Own(_) if affiliation != Affiliation::Owner => {
                 Err(StanzaCondition::Forbidden.into())
@@ -141,6 +161,16 @@ impl Room {
             Request::Admin(admin::Request::Roles(role)) => self.roles(from, role).map(Answer::Result),
             Request::Admin(admin::Request::Change(changes)) => {
                 self.change(kernel, from, changes)?;
+                Ok(Answer::Done(Fate::Exists))
+            }
+            Request::Register(request) => {
+                let answer = self.register(kernel, bare_of(from), request)?;
+                Ok(answer.map_or(Answer::Done(Fate::Exists), Answer::Result))
+            }
+            Request::Command(command) => self.command(kernel, from, &command).map(Answer::Result),
+            Request::Card => self.card(from, card).map(Answer::Result),
+            Request::SetCard(card) => {
+                self.set_card(kernel, from, &card)?;
                 Ok(Answer::Done(Fate::Exists))
             }
             Request::Archive => {
@@ -182,7 +212,7 @@ impl Room {
     }
 
     /// XEP-0045 6.4.
-    fn info(&self) -> Vec<u8> {
+    fn info(&self, now_ms: u64) -> Vec<u8> {
         let config = &self.record.config;
         let mut out = Vec::with_capacity(2_048);
         let mut writer = Writer::new(&mut out);
@@ -203,6 +233,9 @@ impl Room {
             NS_OCCUPANT_ID,
             NS_MODERATE,
             NS_RETRACT,
+            NS_HATS,
+            hats::NS_COMMANDS,
+            avatar::NS,
             "jabber:x:conference",
             either(config.public, "muc_public", "muc_hidden"),
             either(config.persistent, "muc_persistent", "muc_temporary"),
@@ -211,7 +244,8 @@ impl Room {
             either(config.shows_jids, "muc_nonanonymous", "muc_semianonymous"),
             either(config.password.is_some(), "muc_passwordprotected", "muc_unsecured"),
         ];
-        for var in vars.into_iter().chain(archive.into_iter().flatten()) {
+        let registration = config.registration.then_some([register::NS, register::NS_FORM]);
+        for var in vars.into_iter().chain(archive.into_iter().chain(registration).flatten()) {
             writer.open("feature").attribute("var", var).close();
         }
         let mut form = Vec::with_capacity(1_024);
@@ -233,6 +267,17 @@ impl Room {
             let field = Field::new("muc#roominfo_slow_mode_duration", "text-single", label);
             fields.push(field.value(config.slow_mode_s.to_string()));
         }
+        let hashes = self.avatar_hashes();
+        if !hashes.is_empty() {
+            let field = Field::new("muc#roominfo_avatarhash", "text-multi", "Avatar hash");
+            fields.push(hashes.into_iter().fold(field, Field::value));
+        }
+        if let Some(hash) = hats::hash(&self.hats) {
+            fields.push(Field::new("hats#hash", "text-single", "Hats hash").value(hash));
+        }
+        if let Some(rate) = self.messages_per_hour(now_ms) {
+            fields.push(Field::new(activity::FIELD, "text-single", "Messages per hour").value(rate));
+        }
         form::write(&mut form, "result", "", NS_ROOM_INFO, &fields);
         writer.raw(&form).close();
         out
@@ -247,6 +292,18 @@ impl Room {
         let shows = self.occupants.iter().filter(|(_, one)| shown && self.is_broadcast(one.role));
         for (_, one) in shows.take(ROOM_LIST_MAX) {
             writer.open("item").attribute("jid", &self.address(&one.nick)).attribute("name", &one.nick).close();
+        }
+        writer.close();
+        out
+    }
+
+    /// The commands, for those who may use them (XEP-0050 2.2).
+    fn commands(&self, may: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1_024);
+        let mut writer = Writer::new(&mut out);
+        writer.open("query").attribute("xmlns", NS_ITEMS).attribute("node", hats::NS_COMMANDS);
+        for (node, name) in hats::commands().filter(|_| may) {
+            writer.open("item").attribute("jid", &self.jid).attribute("node", node).attribute("name", name).close();
         }
         writer.close();
         out

@@ -13,8 +13,9 @@ use crate::rooms::guard::{Guard, domain_of};
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::unsaid::Unsaid;
-use crate::rooms::write::{Item, cast, occupant_id, post, write_occupant_id, write_x};
+use crate::rooms::write::{Item, cast, occupant_id, post, write_hats, write_occupant_id, write_x};
 use crate::store::room::{Affiliation, Listed, Record, Seat, Standing, delete_room};
+use crate::store::room_extra::{Hashes, Hats};
 use crate::wire::jid::{bare_of, local_of, split_resource};
 use crate::wire::text::write_attribute;
 use crate::wire::written::insert_at_end;
@@ -104,6 +105,8 @@ pub(super) struct Room {
     pub(super) record: Record,
     pub(super) occupants: Occupants,
     pub(super) standings: Standings,
+    /// Users that want to register, with the nicks; at most [`ROOM_REQUESTS_MAX`].
+    pub(super) requests: BTreeMap<Box<str>, Box<str>>,
     /// Recent messages, at most [`ROOM_HISTORY_MAX`].
     history: VecDeque<Past>,
     history_bytes: usize,
@@ -111,6 +114,11 @@ pub(super) struct Room {
     pub(super) alerts: Alerts,
     /// Archived messages since the room has last written how many there are.
     pub(super) uncounted: u32,
+    /// Whether there are older messages than those of the history.
+    pub(super) has_older: bool,
+    pub(super) hats: Hats,
+    /// The hashes of the images in its vCard, if it has one.
+    pub(super) hashes: Option<Hashes>,
     /// What occupants have done that the others have not been sent yet.
     pub(super) unsaid: Unsaid,
     /// Bytes sent, for which the sender of the stanza that caused them is charged.
@@ -175,10 +183,14 @@ impl Room {
             record,
             occupants: Occupants::default(),
             standings,
+            requests: BTreeMap::new(),
             history: VecDeque::new(),
             history_bytes: 0,
             alerts: Alerts::default(),
             uncounted: 0,
+            has_older: false,
+            hats: Hats::default(),
+            hashes: None,
             unsaid: Unsaid::default(),
             spent: Cell::new(0),
             since_s: now_s,
@@ -251,18 +263,31 @@ impl Room {
             self.drop_alert(kernel, bare);
         }
         standing.put(&mut kernel.writes, &self.jid, bare, &former);
-        if former.is_none() != standing.is_none() && kernel.settings.domains.is_of_user(bare) {
-            let home = kernel.home(bare);
-            let letters = kernel.letters_to(home);
-            let (user, room) = (letters.name(bare), letters.name(&self.jid));
-            letters.push(Letter::Room(RoomLetter::Knows { user, room, knows: !standing.is_none() }));
+        if former.is_none() != standing.is_none() {
+            self.tell_known(kernel, bare, !standing.is_none());
         }
         let (was, is) = (former.affiliation == Affiliation::Owner, standing.affiliation == Affiliation::Owner);
         if was != is {
             self.record.owners = (self.record.owners + u32::from(is)).saturating_sub(u32::from(was));
             self.put(kernel);
         }
+        if former.nick != standing.nick {
+            former.nick.into_iter().for_each(|nick| self.standings.put_nick(&nick, None));
+            standing.nick.iter().for_each(|nick| self.standings.put_nick(nick, Some(bare.into())));
+        }
         self.standings.put(bare, standing);
+    }
+
+    /// Tells a user's home whether the room has something of the user, for the removal of the
+    /// account.
+    pub(super) fn tell_known(&self, kernel: &mut Kernel, bare: &str, knows: bool) {
+        if !kernel.settings.domains.is_of_user(bare) {
+            return;
+        }
+        let home = kernel.home(bare);
+        let letters = kernel.letters_to(home);
+        let (user, room) = (letters.name(bare), letters.name(&self.jid));
+        letters.push(Letter::Room(RoomLetter::Knows { user, room, knows }));
     }
 
     /// Writes the row of a session, so that the room knows it again after a crash.
@@ -312,6 +337,7 @@ impl Room {
         while self.history.len() > ROOM_HISTORY_MAX || self.history_bytes > ROOM_HISTORY_BYTES_MAX {
             let Some(past) = self.history.pop_front() else { break };
             self.history_bytes -= past.xml.len();
+            self.has_older = true;
         }
     }
 
@@ -379,6 +405,9 @@ impl Room {
         insert_at_end(&mut out, &presence, |out| {
             write_x(out, Some(&item), news.destroy, statuses);
             write_occupant_id(out, &self.occupant_id(bare_of(news.jid)));
+            if !news.gone {
+                write_hats(out, self.hats.of(bare_of(news.jid)));
+            }
         });
         out
     }

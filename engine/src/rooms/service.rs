@@ -134,6 +134,7 @@ fn info() -> Vec<u8> {
         NS_ITEMS,
         NS_PING,
         NS_RSM,
+        "vcard-temp",
         "http://jabber.org/protocol/muc#self-ping-optimization",
         "http://jabber.org/protocol/muc#stable_id",
     ] {

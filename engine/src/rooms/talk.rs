@@ -124,6 +124,9 @@ impl Room {
         }
         splice(&mut xml, element, &Splice { unaddressed: true, drop: &forged, append: &[&extra], ..Splice::default() });
         self.cast(kernel, GROUPCHAT, &from, &xml, number, self.sessions(|_| true));
+        if self.record.config.forward_mentions && has("body") {
+            self.forward_mentions(kernel, element, &from, &xml);
+        }
         kernel.counters.room_messages.one();
         kernel.counters.room_deliveries.add(self.occupants.seats() as u64);
         if has("body") {

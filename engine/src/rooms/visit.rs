@@ -11,7 +11,7 @@ use crate::limits::{ROOM_OCCUPANTS_MAX, ROOM_PRESENCE_BYTES_MAX, ROOM_SEATS_PER_
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::room::{News, PRESENCE_GONE, Past, Room, sessions_of};
-use crate::rooms::write::{GROUPCHAT, NS_OCCUPANT_ID, NS_USER};
+use crate::rooms::write::{GROUPCHAT, NS_HATS, NS_OCCUPANT_ID, NS_USER};
 use crate::router::users::Incoming;
 use crate::store::room::Affiliation;
 use crate::wire::error::StanzaCondition;
@@ -24,7 +24,7 @@ use crate::wire::{Element, Splice, splice};
 /// The request to enter a room (XEP-0045 7.2.1).
 pub(super) const NS_MUC: &str = "http://jabber.org/protocol/muc";
 /// XEP-0317, in both forms that clients know: only a room gives hats.
-const NS_HATS: [&str; 2] = ["urn:xmpp:hats:0", "http://prosody.im/protocol/hats:1"];
+const HATS: [&str; 2] = [NS_HATS, "http://prosody.im/protocol/hats:1"];
 
 /// What a session wants of the history (XEP-0045 7.2.14).
 struct HistoryWish {
@@ -63,8 +63,7 @@ fn password(element: &Element<'_>) -> Option<String> {
 /// The presence of a session as the room shows it: unaddressed, without `id`, and without what only
 /// the room may state.
 fn shown(element: &Element<'_>) -> Vec<u8> {
-    let forged =
-        |namespace: &str| matches!(namespace, NS_MUC | NS_USER | NS_OCCUPANT_ID) || NS_HATS.contains(&namespace);
+    let forged = |namespace: &str| matches!(namespace, NS_MUC | NS_USER | NS_OCCUPANT_ID) || HATS.contains(&namespace);
     let drop: Vec<_> =
         element.children().filter(|child| forged(child.namespace())).map(|child| child.range()).collect();
     let mut out = Vec::with_capacity(element.bytes().len());
@@ -198,6 +197,7 @@ impl Room {
         self.announce_current(kernel, slot, full, &own);
         self.send_history(kernel, full, element);
         self.send_subject(kernel, full);
+        self.send_requests(kernel, full, slot);
     }
 
     /// Sends a session the presence of the other occupants, as its role may see them.

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::rooms::rank::Rank;
 use crate::store::hash::HashKind;
+use crate::store::room_extra::Hat;
 use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
 use crate::wire::text::{Writer, write_attribute};
@@ -16,6 +17,9 @@ use crate::wire::text::{Writer, write_attribute};
 pub(super) const NS_USER: &str = "http://jabber.org/protocol/muc#user";
 /// XEP-0421.
 pub(super) const NS_OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
+
+/// XEP-0317.
+pub(super) const NS_HATS: &str = "urn:xmpp:hats:0";
 
 /// A message to all occupants.
 pub(super) const GROUPCHAT: Kind = Kind::Message { class: MessageClass::Groupchat, keep: Keep::Nothing };
@@ -36,6 +40,21 @@ pub(super) fn write_occupant_id(out: &mut Vec<u8>, id: &str) {
     write_attribute(out, "xmlns", NS_OCCUPANT_ID);
     write_attribute(out, "id", id);
     out.extend_from_slice(b"/>");
+}
+
+/// Appends the hats of an occupant, if there are any (XEP-0317 3.1).
+pub(super) fn write_hats<'a>(out: &mut Vec<u8>, hats: impl Iterator<Item = &'a Hat>) {
+    let mut hats = hats.peekable();
+    if hats.peek().is_none() {
+        return;
+    }
+    let mut writer = Writer::new(out);
+    writer.open("hats").attribute("xmlns", NS_HATS);
+    for hat in hats {
+        writer.open("hat").attribute("title", &hat.title).attribute("uri", &hat.uri);
+        writer.attribute_if("hue", hat.hue.as_deref()).close();
+    }
+    writer.close();
 }
 
 /// An occupant as presence describes it (XEP-0045 7.2.2).

@@ -7,7 +7,7 @@
 
 use super::{
     Table, account, announcement, archive, floors, invitation, nodes, peers, private, record, report, retractions,
-    room, sessions, waiting,
+    room, room_extra, sessions, waiting,
 };
 
 /// Prefix of the sort keys of rows that record up to which number a shard may have assigned entry
@@ -129,6 +129,10 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Rooms, "listed room", Sort::Begins(&[room::LISTED])),
     kind(Table::Rooms, "room that knows a user", Sort::Begins(&[room::KNOWN])),
     kind(Table::Rooms, "absent member to be woken", Sort::Begins(&[room::ALERT])),
+    kind(Table::Rooms, "request to register with a room", Sort::Begins(&[room::REQUEST])),
+    kind(Table::Rooms, "hats of a room", Sort::Is(&[room_extra::HATS])),
+    kind(Table::Rooms, "hashes of a room's images", Sort::Is(&[room_extra::HASHES])),
+    kind(Table::Rooms, "vCard of a room", Sort::Is(&[room_extra::CARD])),
 ];
 
 /// The kind of a row; `None` if this program does not know it.

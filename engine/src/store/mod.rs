@@ -24,6 +24,7 @@ pub mod record;
 pub mod report;
 pub mod retractions;
 pub mod room;
+pub mod room_extra;
 pub mod roster;
 pub mod sessions;
 pub mod token;

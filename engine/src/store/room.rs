@@ -11,7 +11,11 @@
 //! 4 | nick                       the bare JID for which a nick is reserved
 //! 5 | localpart                  at the service: a public room, with its name
 //! 6 | room                       at a user: a room in which the user has a standing
+//! 7 | bare JID                   a user that wants to register with the room, and the nick
 //! 8 | bare JID                   a member whose devices are woken while it is absent
+//! 9                              hats, and who wears them ([`super::room_extra`])
+//! 10                             the hashes of the images in the vCard
+//! 11                             the vCard
 //! ```
 //!
 //! The rows of a session let a room recognise its occupants after a crash. A room without occupants
@@ -20,7 +24,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Query, Row, Table};
-use crate::limits::{ROOM_ALERTS_MAX, ROOM_LIST_MAX, ROOM_OCCUPANTS_PAGE, ROOM_STANDINGS_IN_MEMORY_MAX};
+use crate::limits::{
+    ROOM_ALERTS_MAX, ROOM_LIST_MAX, ROOM_OCCUPANTS_PAGE, ROOM_REQUESTS_MAX, ROOM_STANDINGS_IN_MEMORY_MAX,
+};
 
 pub(super) const RECORD: u8 = 0;
 pub(super) const STANDING: u8 = 1;
@@ -29,6 +35,7 @@ pub(super) const SEAT: u8 = 3;
 pub(super) const NICK: u8 = 4;
 pub(super) const LISTED: u8 = 5;
 pub(super) const KNOWN: u8 = 6;
+pub(super) const REQUEST: u8 = 7;
 pub(super) const ALERT: u8 = 8;
 
 /// First byte of a row's value: its format. The rest is written by `postcard`.
@@ -140,6 +147,10 @@ pub struct Config {
     pub member_list: Roles,
     /// Seconds between two messages of one occupant (XEP-0500); 0 for no delay.
     pub slow_mode_s: u16,
+    /// Whether messages are forwarded to absent members that they mention (XEP-0452).
+    pub forward_mentions: bool,
+    /// Whether users may register with the room (XEP-0045 7.10).
+    pub registration: bool,
 }
 
 impl Default for Config {
@@ -164,6 +175,8 @@ impl Default for Config {
             presence: Roles::ALL,
             member_list: Roles { moderator: true, participant: false, visitor: false },
             slow_mode_s: 0,
+            forward_mentions: false,
+            registration: true,
         }
     }
 }
@@ -245,18 +258,18 @@ pub struct Seat {
     pub presence: Box<[u8]>,
 }
 
-fn written<T: Serialize>(value: &T) -> Vec<u8> {
+pub(super) fn written<T: Serialize>(value: &T) -> Vec<u8> {
     let out = vec![FORMAT];
     postcard::to_extend(value, out).expect("memory takes all bytes")
 }
 
-fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Option<T> {
+pub(super) fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Option<T> {
     let (&FORMAT, rest) = value.split_first()? else { return None };
     let (value, rest) = postcard::take_from_bytes(rest).ok()?;
     rest.is_empty().then_some(value)
 }
 
-fn get(room: &str, sort: Box<[u8]>) -> Query {
+pub(super) fn get(room: &str, sort: Box<[u8]>) -> Query {
     Query::Get { table: Table::Rooms, actor: room.as_bytes().into(), sort }
 }
 
@@ -264,7 +277,7 @@ fn key(kind: u8, rest: &str) -> Box<[u8]> {
     [&[kind], rest.as_bytes()].concat().into()
 }
 
-fn range(room: &str, from: Box<[u8]>, until: Box<[u8]>, rows_max: usize) -> Query {
+pub(super) fn range(room: &str, from: Box<[u8]>, until: Box<[u8]>, rows_max: usize) -> Query {
     Query::Range {
         table: Table::Rooms,
         actor: room.as_bytes().into(),
@@ -376,6 +389,41 @@ pub fn nick_query(room: &str, nick: &str) -> Query {
 /// The user for whom a nick is reserved.
 pub fn nick_decode(value: &[u8]) -> Option<Box<str>> {
     read(value)
+}
+
+/// A user that wants to register with a room (XEP-0045 9.9).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// The nick to be reserved.
+    pub nick: Box<str>,
+}
+
+impl Request {
+    /// The query for all requests of a room.
+    pub fn query_all(room: &str) -> Query {
+        range(room, Box::new([REQUEST]), Box::new([REQUEST + 1]), ROOM_REQUESTS_MAX)
+    }
+
+    /// The bare JID of a row.
+    pub fn jid_of(row: &Row) -> Option<&str> {
+        let (&REQUEST, rest) = row.sort.split_first()? else { return None };
+        std::str::from_utf8(rest).ok()
+    }
+
+    /// Writes the row of a user.
+    pub fn put(&self, batch: &mut Batch, room: &str, bare: &str) {
+        batch.put(Table::Rooms, room.as_bytes(), &key(REQUEST, bare), &[&written(self)]);
+    }
+
+    /// Removes the row of a user.
+    pub fn delete(batch: &mut Batch, room: &str, bare: &str) {
+        batch.delete(Table::Rooms, room.as_bytes(), &key(REQUEST, bare));
+    }
+
+    /// Reads a row; `None` if it is damaged or of a later format.
+    pub fn decode(value: &[u8]) -> Option<Request> {
+        read(value)
+    }
 }
 
 impl Seat {
@@ -534,8 +582,8 @@ impl Alert {
     }
 }
 
-/// Whether a row is whole, for `throng store check`.
-pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
+/// Whether a row of these kinds is whole.
+pub(super) fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
         Some(&RECORD) => Record::decode(value).is_some(),
         Some(&STANDING) => Standing::decode(value).is_some(),
@@ -544,6 +592,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&NICK) => nick_decode(value).is_some(),
         Some(&LISTED) => Listed::decode(value).is_some(),
         Some(&KNOWN) => value == [FORMAT],
+        Some(&REQUEST) => Request::decode(value).is_some(),
         Some(&ALERT) => Alert::decode(value).is_some(),
         _ => false,
     }

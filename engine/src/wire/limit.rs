@@ -78,6 +78,15 @@ limits! {
     /// Length of a list of affiliations.
     RoomList = "room-list", PolicyViolation,
         "the list is too long for one answer", "ask the operator of the service";
+    /// Requests to register with a room.
+    RoomRequests = "room-requests", ResourceConstraint,
+        "too many requests wait for the admins of this room", "try again when they have decided";
+    /// Hats of a room.
+    RoomHats = "room-hats", PolicyViolation,
+        "the room, or this user, has too many hats", "remove one first";
+    /// Bytes and images of a room's vCard.
+    RoomCard = "room-card", PolicyViolation,
+        "the avatar is too large for a room", "send a smaller one";
     /// A request for voice in a room without a moderator.
     RoomModerators = "room-moderators", RecipientUnavailable,
         "no moderator is in the room", "try again later";
@@ -294,7 +303,6 @@ const APP_CONDITIONS: &[(&str, &[&str])] = &[
         &["bad-action", "bad-payload", "bad-sessionid", "malformed-action", "session-expired"],
     ),
     ("urn:xmpp:blocking:errors", &["blocked"]),
-    ("urn:xmpp:http:upload:0", &["file-too-large", "retry"]),
 ];
 
 /// The written form of an extension's own condition.

@@ -542,7 +542,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
         Table::Invitations => throng_engine::store::invitation::is_whole(sort, value),
         Table::Reports => throng_engine::store::report::is_whole(sort, value),
-        Table::Rooms => throng_engine::store::room::is_whole(sort, value),
+        Table::Rooms => throng_engine::store::room_extra::is_whole(sort, value),
         Table::Meta | Table::Private | Table::Accounts => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }

@@ -37,12 +37,12 @@ use throng_engine::store::private::{self, LastLogout};
 use throng_engine::store::record;
 use throng_engine::store::report::{Report, ReportId, ReportKey};
 use throng_engine::store::retractions::{Key as Retracted, Retraction};
-use throng_engine::store::room;
 use throng_engine::store::roster::{self, Groups, ItemView, Unconfirmed, Version};
 use throng_engine::store::sessions::{self, Counts, Kept, Step, Trail};
 use throng_engine::store::token::{Place, Token, TokenKind, Tokens};
 use throng_engine::store::waiting::{Apart, Cursor, Holder, Transient};
 use throng_engine::store::{Batch, Table, key, kind};
+use throng_engine::store::{room, room_extra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::{Client, Host, PASSWORD, read};
@@ -359,6 +359,12 @@ fn fill_rooms(batch: &mut Batch) {
     );
     room::put_known(batch, JULIET, cave, true);
     room::Alert { when: room::When::Mentioned, nick: "juliet".into() }.put(batch, cave, JULIET);
+    room::Request { nick: "nurse".into() }.put(batch, cave, "nurse@localhost");
+    let hat = room_extra::Hat { uri: "urn:hat".into(), title: "Host".into(), hue: Some("327.25".into()) };
+    let worn = vec![(JULIET.into(), "urn:hat".into())];
+    room_extra::Hats { known: vec![hat], worn }.put(batch, cave);
+    let hashes = room_extra::Hashes(vec![[7; 20]]);
+    room_extra::put_card(batch, cave, Some((b"<vCard xmlns='vcard-temp'/>", &hashes)));
     room::Listed { name: "The orchard".into(), description: "".into() }.put(batch, "conference.localhost", "orchard");
 }
 
