@@ -1179,6 +1179,15 @@ pub const ROOM_JOINS_BURST_S: u32 = 10;
 /// Longest time for which an operator can close a room to strangers, seconds.
 pub const ROOM_CLOSED_S_MAX: u32 = 7 * 86_400;
 
+/// Results of a search of the directory in one answer.
+pub const ROOM_SEARCH_RESULTS: usize = 100;
+
+/// Pages of the directory that a search reads for one answer; the searcher can go on behind them.
+pub const ROOM_SEARCH_PAGES: usize = 4;
+
+/// Bytes of the terms of a search; the rest is cut off.
+pub const ROOM_SEARCH_BYTES_MAX: usize = 256;
+
 /// Seconds for which an empty room stays in memory.
 pub const ROOM_IDLE_S: u32 = 30;
 

@@ -24,6 +24,8 @@ const CORE: &[Xep] = &[
     Xep { number: 156, version: "1.4.0", title: "Discovering Alternative XMPP Connection Methods" },
     Xep { number: 160, version: "1.0.1", title: "Best Practices for Handling Offline Messages" },
     Xep { number: 45, version: "1.35.5", title: "Multi-User Chat" },
+    Xep { number: 55, version: "1.3", title: "Jabber Search" },
+    Xep { number: 433, version: "0.1.0", title: "Extended Channel Search" },
     Xep { number: 317, version: "0.3.1", title: "Hats" },
     Xep { number: 452, version: "0.2.2", title: "MUC Mention Notifications" },
     Xep { number: 486, version: "0.1.0", title: "MUC Avatars" },

@@ -13,7 +13,7 @@ use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
-use crate::store::room::{Affiliation, Position, Standing};
+use crate::store::room::{Affiliation, Listed, Position, Standing};
 use crate::store::{Found, Query, Table};
 
 /// The purpose of an outstanding answer.
@@ -137,6 +137,8 @@ pub(crate) enum RoomRead {
     },
     /// A page of the directory of a service.
     Directory(DirectoryRead),
+    /// A page of the directory, for a search.
+    Search(Box<SearchRead>),
     /// What a member has missed of rooms.
     Counts(Box<CountRead>),
 }
@@ -180,6 +182,29 @@ pub(crate) struct DirectoryRead {
     pub(crate) origin: Option<Origin>,
     /// The page by XEP-0059, if one was requested: its size, and the room before it.
     pub(crate) page: Option<(usize, Option<Box<str>>)>,
+}
+
+/// A search of the directory of a service of rooms (XEP-0433, XEP-0055).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchRead {
+    pub(crate) service: Box<str>,
+    pub(crate) from: Box<str>,
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) origin: Option<Origin>,
+    /// Whether it is one of XEP-0433.
+    pub(crate) is_extended: bool,
+    /// What is searched for, in lower case.
+    pub(crate) terms: Vec<Box<str>>,
+    /// Whether names, descriptions and addresses are searched.
+    pub(crate) places: [bool; 3],
+    /// The size of the page.
+    pub(crate) most: usize,
+    /// The last room that was read.
+    pub(crate) after: Option<Box<str>>,
+    /// Pages of the directory that were read.
+    pub(crate) pages: usize,
+    /// Rooms that were found.
+    pub(crate) found: Vec<(Box<str>, Listed)>,
 }
 
 /// See [`Pending::Operator`].

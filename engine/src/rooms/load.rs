@@ -196,6 +196,7 @@ impl Rooms {
             }
             RoomRead::Directory(asked) => self.directory_found(cx, asked, found),
             RoomRead::Counts(read) => self.counts_found(cx, *read, &found),
+            RoomRead::Search(read) => self.search_found(cx, *read, found.into_iter().next()),
         }
     }
 
@@ -208,6 +209,7 @@ impl Rooms {
             }
             RoomRead::Directory(asked) => return self.directory_found(cx, asked, Vec::new()),
             RoomRead::Counts(read) => return self.counts_found(cx, *read, &[]),
+            RoomRead::Search(read) => return self.search_found(cx, *read, None),
         };
         let Some(hosted) = self.rooms.get_mut(&bare) else { return };
         hosted.reads = false;

@@ -13,7 +13,8 @@
 //! - `invite`: invitations and requests for voice; `admin`: roles and affiliations; `owner` and
 //!   `config`: the configuration; `requests`: service discovery, relayed requests, moderation
 //! - `count`: what absent members have missed; `alerts` and `wake`: which of them are woken
-//! - `load`: what is read; `service`: requests to the domain, and the directory of its rooms
+//! - `load`: what is read; `service`: requests to the domain, and the directory of its rooms;
+//!   `search`: search of the directory
 //! - `write`: stanzas, and how they reach many sessions; `form`: data forms
 //! - `operate` and [`fields`]: what operators do; `guard`: joins of strangers; [`exchange`]: rooms
 //!   in files
@@ -44,6 +45,7 @@ mod rank;
 mod register;
 mod requests;
 mod room;
+mod search;
 mod service;
 mod talk;
 mod unsaid;
@@ -58,7 +60,7 @@ use hashbrown::HashMap;
 use crate::actors::Actors;
 use crate::follow::BETWEEN;
 use crate::kernel::Kernel;
-use crate::letters::{Kind, Letter, UserLetter};
+use crate::letters::{Kind, Letter, Origin, UserLetter};
 use crate::limits::{
     ROOM_CHARGED_SHARE, ROOM_COALESCED_MS, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX,
 };
@@ -470,12 +472,19 @@ fn create(kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) -> R
 /// messages, presence and changes by the number of its occupants. Returns the charge, in bytes.
 fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, sent: usize) -> u64 {
     let work = sent / ROOM_CHARGED_SHARE;
-    let Some(origin) = stanza.origin.filter(|_| work > stanza.xml.len()) else { return 0 };
+    if work <= stanza.xml.len() {
+        return 0;
+    }
+    charge_bytes(kernel, stanza.origin, stanza.from, work);
+    work as u64
+}
+
+/// Charges a sender for work, as so many bytes.
+fn charge_bytes(kernel: &mut Kernel, origin: Option<Origin>, from: &str, bytes: usize) {
+    let Some(origin) = origin else { return };
     let letters = kernel.letters_to(origin.shard);
-    let user = letters.name(bare_of(stanza.from));
-    let (session, work) = (origin.session, work as u64);
+    let (user, session, work) = (letters.name(bare_of(from)), origin.session, bytes as u64);
     letters.push(Letter::User(UserLetter::Charge { session, user, work }));
-    work
 }
 
 /// Answers a stanza with an error, if its kind permits that.

@@ -8,7 +8,7 @@ use crate::letters::Kind;
 use crate::limits::ROOM_DIRECTORY_PAGE;
 use crate::rooms::requests::{NS_INFO, NS_ITEMS, NS_PING};
 use crate::rooms::visit::NS_MUC;
-use crate::rooms::{Rooms, refuse};
+use crate::rooms::{Rooms, refuse, search};
 use crate::router::users::Incoming;
 use crate::store::Found;
 use crate::store::room::Listed;
@@ -30,6 +30,11 @@ impl Rooms {
                 Kind::Message { .. } => refuse(cx, actors, stanza, StanzaCondition::ServiceUnavailable.into()),
                 _ => cx.kernel.confirm(stanza.origin),
             };
+        }
+        let search =
+            read_back(stanza.xml, |element| Some((element.id().map(Into::into), search::Request::of(element)?)));
+        if let Some((id, request)) = search.flatten() {
+            return self.search(cx, actors, stanza, id, request);
         }
         let unique = cx.kernel.random_name();
         let answer = read_back(stanza.xml, |element| {
@@ -135,6 +140,8 @@ fn info() -> Vec<u8> {
         NS_PING,
         NS_RSM,
         "vcard-temp",
+        search::NS,
+        search::NS_PLAIN,
         "http://jabber.org/protocol/muc#self-ping-optimization",
         "http://jabber.org/protocol/muc#stable_id",
     ] {

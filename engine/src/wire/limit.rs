@@ -303,6 +303,11 @@ const APP_CONDITIONS: &[(&str, &[&str])] = &[
         &["bad-action", "bad-payload", "bad-sessionid", "malformed-action", "session-expired"],
     ),
     ("urn:xmpp:blocking:errors", &["blocked"]),
+    (
+        "urn:xmpp:channel-search:0:error",
+        &["conflicting-fields", "invalid-search-terms", "invalid-sort-key", "no-search-conditions"],
+    ),
+    ("urn:xmpp:http:upload:0", &["file-too-large", "retry"]),
 ];
 
 /// The written form of an extension's own condition.

@@ -83,6 +83,7 @@ mod rooms;
 mod rooms_extra;
 mod rooms_presence;
 mod rooms_register;
+mod rooms_search;
 mod rosters_agree;
 mod sasl2;
 mod scripts;
