@@ -4,7 +4,7 @@
 use crate::kernel::Kernel;
 use crate::limits::ROOM_COALESCED_SEATS;
 use crate::rooms::rank::Role;
-use crate::rooms::room::{News, Room};
+use crate::rooms::room::{News, PRESENCE_GONE, Room};
 use crate::rooms::unsaid::{Entry, Gone};
 
 impl Room {
@@ -39,6 +39,32 @@ impl Room {
         }
     }
 
+    /// A session has left. Until the others know, its row remains, without a presence: they are told
+    /// after a restart, too.
+    pub(super) fn note_leave(&self, kernel: &mut Kernel, full: &str) {
+        if let Some(seen) = self.unsaid.seen_as(full) {
+            self.put_seat(kernel, full, seen, b"");
+        }
+    }
+
+    /// The room was read. Sessions whose rows have no presence had left before.
+    pub(super) fn leave_again(&mut self, kernel: &mut Kernel) {
+        let seats = self.occupants.iter().flat_map(|(_, one)| one.seats.iter().map(move |seat| (one, seat)));
+        let left = seats.filter(|(_, seat)| seat.presence.is_empty());
+        let left: Vec<String> = left.map(|(one, seat)| format!("{}/{}", one.bare, seat.resource)).collect();
+        if left.is_empty() {
+            return;
+        }
+        for full in left {
+            if let Some((slot, seat)) = self.occupants.by_session(&full) {
+                self.leaves(kernel, &full, slot, seat, PRESENCE_GONE, None);
+            }
+        }
+        self.tell_unsaid(kernel);
+        // That is nobody's doing.
+        self.take_spent();
+    }
+
     /// Tells the others what they do not know yet.
     pub(super) fn tell_unsaid(&mut self, kernel: &mut Kernel) {
         let entries = self.unsaid.take(kernel.now.mono_ms);
@@ -66,6 +92,11 @@ impl Room {
                 let end = News { gone: true, statuses, new_nick, ..News::of(nick, jid, *rank, presence) };
                 self.tell_others(kernel, *role, &end);
             }
+        }
+        // The rows of `note_leave`.
+        let has_left = |gone: &&Gone| self.occupants.by_session(&gone.jid).is_none();
+        for gone in entries.iter().filter_map(|entry| entry.gone.as_ref()).filter(has_left) {
+            self.delete_seat(kernel, &gone.jid);
         }
         for (nick, occupant) in entries.iter().filter_map(|entry| Some((&entry.nick, now(&entry.nick)?))) {
             let (presence, seat) = (occupant.presence(), occupant.seats.last());

@@ -262,6 +262,7 @@ impl Rooms {
             let user = bare_of(full);
             let taken = room.occupants.by_nick(&seat.nick).and_then(|slot| room.occupants.get(slot));
             if taken.is_some_and(|occupant| *occupant.bare != *user) {
+                room.delete_seat(&mut cx.kernel, full);
                 continue;
             }
             let affiliation = match room.standings.knows(user) {
@@ -284,6 +285,9 @@ impl Rooms {
             .filter(lacks)
             .map(|occupant| Need::Standing(occupant.bare.clone()))
             .collect();
+        let seats = room.occupants.seats();
+        room.leave_again(&mut cx.kernel);
+        self.occupants = self.occupants.saturating_sub(seats - room.occupants.seats());
         // An empty stanza asks only whether the sessions exist.
         let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
         room.tell_all(&mut cx.kernel, kind, bare, b"");

@@ -1,9 +1,10 @@
 //! Presence of occupants that the others have not been sent yet, in rooms with many sessions.
 //!
-//! With more than [`ROOM_COALESCED_SEATS`](crate::limits::ROOM_COALESCED_SEATS) sessions, the others are told of what occupants do
-//! themselves (enter, change, rename, leave) at most once per [`ROOM_COALESCED_MS`], and of the last
-//! state only. Between two such moments one occupant costs the others one stanza, however often it
-//! comes and goes. The first change after a quiet interval is sent at once.
+//! With more than [`ROOM_COALESCED_SEATS`](crate::limits::ROOM_COALESCED_SEATS) sessions, the others
+//! are told of what occupants do themselves (enter, change, rename, leave) at most once per
+//! [`ROOM_COALESCED_MS`], and of the last state only. Between two such moments one occupant costs the
+//! others one stanza, however often it comes and goes. The first change after a quiet interval is sent
+//! at once.
 //!
 //! - An entry is a nick that has changed: what others see under it, and how that ended. What they are
 //!   sent is the difference to the present state.
@@ -96,6 +97,13 @@ impl Unsaid {
                 entry.gone = Some(end.clone());
             }
         }
+    }
+
+    /// The nick under which the others still see a session that has left.
+    pub(super) fn seen_as(&self, full: &str) -> Option<&str> {
+        let has_left = |gone: &Gone| *gone.jid == *full;
+        let sees = |entry: &&Entry| entry.seen.is_some() && entry.gone.as_ref().is_some_and(has_left);
+        self.entries.iter().find(sees).map(|entry| &*entry.nick)
     }
 
     /// Forgets a nick that is nobody's, and that others have not seen.

@@ -294,7 +294,15 @@ impl Room {
     }
 
     /// A session leaves (XEP-0045 7.14), or has ended.
-    fn leaves(&mut self, kernel: &mut Kernel, full: &str, slot: u32, seat: usize, presence: &[u8], id: Option<&str>) {
+    pub(super) fn leaves(
+        &mut self,
+        kernel: &mut Kernel,
+        full: &str,
+        slot: u32,
+        seat: usize,
+        presence: &[u8],
+        id: Option<&str>,
+    ) {
         let Some(occupant) = self.occupants.get(slot) else { return };
         let (nick, rank) = (occupant.nick.clone(), occupant.rank());
         self.changing(&nick);
@@ -308,6 +316,7 @@ impl Room {
         if self.occupants.leave(slot, seat).is_some() {
             self.announce_in_time(kernel, rank.role, &news, &[full.to_owned()]);
             self.changed(&nick);
+            self.note_leave(kernel, full);
             self.note_absence(kernel, bare_of(full));
         } else {
             self.tell_own(kernel, &news, &[full.to_owned()]);

@@ -249,7 +249,8 @@ impl Standing {
     }
 }
 
-/// A session that is in a room.
+/// A session that is in a room, or, if its presence is empty, that has left it without the others
+/// knowing yet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Seat {
     /// The nick.

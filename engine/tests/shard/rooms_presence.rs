@@ -7,12 +7,30 @@ use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
 use throng_engine::settings::Settings;
+use throng_engine::store::Found;
+use throng_engine::store::room::Seat;
 use throng_sim::host::{Host, said};
 use throng_sim::random::Random;
 
 use crate::rooms::MUC;
 
 const ROOM: &str = "cave@conference.localhost";
+
+fn settings() -> Settings {
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.serve_rooms("conference.localhost");
+    settings
+}
+
+/// A session of `uN` with the resource `r`.
+fn bind(host: &mut Host, user: usize) -> ConnId {
+    let (conn, _) = host.arrive(u32::try_from(user).expect("few"), &format!("u{user}"));
+    host.ask(
+        conn,
+        "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>",
+    );
+    conn
+}
 
 struct Scene {
     host: Host,
@@ -24,13 +42,11 @@ struct Scene {
 impl Scene {
     /// A room with so many users, `u0` its owner. All have the nicks of their names.
     fn new(users: usize) -> Scene {
-        let mut settings = Settings::new("localhost", 1, [0; 32], 0);
-        settings.serve_rooms("conference.localhost");
-        let mut host = Host::new(settings);
+        let mut host = Host::new(settings());
         let mut clients = Vec::new();
         for user in 0..users {
             host.account(&format!("u{user}"));
-            clients.push(host.bind(u32::try_from(user).expect("few"), &format!("u{user}")).0);
+            clients.push(bind(&mut host, user));
         }
         let mut scene = Scene { host, heard: vec![String::new(); users], clients };
         scene.enters(0, "u0");
@@ -85,8 +101,8 @@ fn presences(text: &str) -> Vec<&str> {
     text.split("<presence").skip(1).collect()
 }
 
-/// A client that changes its presence, its nick and its mind a hundred times in an interval costs each
-/// of the others one stanza. Its own sessions see each change at once.
+/// A client that changes its presence a hundred times in an interval costs each of the others one
+/// stanza. Its own sessions see each change at once.
 #[test]
 fn a_flood_of_presence_costs_the_others_one_stanza_per_interval() {
     let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
@@ -158,6 +174,43 @@ fn a_small_room_delays_nothing() {
         let text = scene.take(2);
         assert!(presences(&text).len() == 1 && text.contains(show), "{text}");
     }
+}
+
+/// XEP-0045 7.14: a leave of which the others have not been told yet is reported after a restart, under
+/// the nick that they have seen. Once they know it, nothing of it is stored.
+#[test]
+fn a_restart_loses_no_leave() {
+    let rows = |host: &Host| match host.disk.read(&Seat::query(ROOM, None)) {
+        Found::Rows { rows, .. } => rows.iter().filter(|row| Seat::jid_of(row) == Some("u1@localhost/r")).count(),
+        found => panic!("{found:?}"),
+    };
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    scene.is_now(1, "u1", "away");
+    scene.take(2);
+    scene.is_now(1, "renamed", "away");
+    scene.leaves(1, "renamed");
+    assert_eq!((scene.take(2), rows(&scene.host)), (String::new(), 1));
+    let mut later = Host::new(settings());
+    later.disk = std::mem::take(&mut scene.host.disk);
+    let conn = bind(&mut later, 2);
+    let text = said(&later.ask(conn, &format!("<message type='groupchat' to='{ROOM}'><body>x</body></message>")));
+    let of_u1: Vec<&str> = presences(&text).into_iter().filter(|one| one.contains(&format!("{ROOM}/u1'"))).collect();
+    assert!(matches!(&of_u1[..], [one] if one.contains("type='unavailable'")), "{text}");
+    assert!(!text.contains("renamed"), "{text}");
+    assert_eq!(rows(&later), 0);
+
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    scene.is_now(1, "u1", "away");
+    scene.leaves(1, "u1");
+    assert_eq!(rows(&scene.host), 1);
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    assert_eq!(rows(&scene.host), 0);
+    // One that has come back stays.
+    scene.enters(1, "u1");
+    scene.leaves(1, "u1");
+    scene.enters(1, "again");
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    assert_eq!(rows(&scene.host), 1);
 }
 
 /// XEP-0045 7.2.2, 8.2: nobody hears an occupant that they do not know, and a kick comes after the
