@@ -138,8 +138,10 @@ impl Room {
             Role::Visitor => roles.visitor,
             Role::None => false,
         };
-        // In a room with real JIDs these lists show nothing that presence does not.
-        let listed = affiliation == Affiliation::Member && (shown || by == Affiliation::Member)
+        // In a room with real JIDs these lists show nothing that presence does not. Members of an open
+        // room may have registered themselves.
+        let admitted = by == Affiliation::Member && self.record.config.members_only;
+        let listed = affiliation == Affiliation::Member && (shown || admitted)
             || affiliation >= Affiliation::Admin && shown && self.record.config.shows_jids;
         if listed { Ok(()) } else { Err(StanzaCondition::Forbidden) }
     }
@@ -282,9 +284,11 @@ impl Room {
     }
 
     /// Gives a user a standing, and occupants of that user the role that follows (XEP-0045 9, 10).
-    pub(super) fn affiliate(&mut self, kernel: &mut Kernel, bare: &str, standing: Standing, actor: Option<&str>) {
+    pub(super) fn affiliate(&mut self, kernel: &mut Kernel, bare: &str, mut standing: Standing, actor: Option<&str>) {
         let (to, reason) = (standing.affiliation, standing.reason.clone());
         if to < Affiliation::Member {
+            // The registration ends with the membership.
+            standing.nick = None;
             self.drop_hats(kernel, bare);
         }
         self.put_standing(kernel, bare, standing);

@@ -32,6 +32,11 @@ impl Guard {
         self.closed_until_s.checked_sub(now_s).filter(|left| *left > 0)
     }
 
+    /// Whether the operator admits members only, for a time or always.
+    pub(super) fn is_closed(&self, kernel: &Kernel) -> bool {
+        kernel.settings.room_members_only || self.closed_s(kernel.now.mono_s()).is_some()
+    }
+
     /// Whether one more may join at this rate per second; 0 for any. Those of the last
     /// [`ROOM_JOINS_BURST_S`] seconds may come at once.
     fn admits(&mut self, now_us: u64, per_s: u32) -> bool {
@@ -57,11 +62,10 @@ impl Guard {
         if affiliation != Affiliation::None {
             return Ok(());
         }
-        let settings = &kernel.settings;
-        if settings.room_members_only || self.closed_s(kernel.now.mono_s()).is_some() {
+        if self.is_closed(kernel) {
             return Err(StanzaCondition::RegistrationRequired.into());
         }
-        match self.admits(kernel.now.mono_ms * 1_000, settings.room_joins_per_s) {
+        match self.admits(kernel.now.mono_ms * 1_000, kernel.settings.room_joins_per_s) {
             true => Ok(()),
             false => Err(Limit::RoomJoins.into()),
         }

@@ -1,9 +1,9 @@
 //! Registration with a room: a user becomes a member, with a nick that nobody else can use (XEP-0045
 //! 7.10, 9.9).
 //!
-//! An open room without moderation registers at once. A members-only or moderated one asks its
-//! admins: membership means entry, or voice. Such requests are stored, and sent to each admin who
-//! enters.
+//! An open room registers at once, as fast as it admits strangers. A room that is members-only,
+//! moderated, protected by a password or closed by the operator asks its admins: membership means
+//! entry, voice and the archive. Such requests are stored, and sent to each admin that enters.
 
 use minidom::Element as Tree;
 
@@ -64,7 +64,8 @@ impl Room {
     ///
     /// # Errors
     /// `not-allowed` where the user may not register, `conflict` for a nick that is another user's,
-    /// `registration-required` for the end of a registration that does not exist.
+    /// `resource-constraint` at the limit of strangers or requests, `registration-required` for the
+    /// end of a registration that does not exist.
     pub(super) fn register(
         &mut self,
         kernel: &mut Kernel,
@@ -81,9 +82,12 @@ impl Room {
             Request::Nick(nick) => {
                 self.may_reserve(bare, &nick)?;
                 let config = &self.record.config;
-                match affiliation == Affiliation::None && (config.members_only || config.moderated) {
-                    true => self.request_registration(kernel, bare, nick)?,
-                    false => self.put_registration(kernel, bare, nick, None),
+                let is_open = !config.members_only && !config.moderated && config.password.is_none();
+                if affiliation == Affiliation::None && (!is_open || self.guard.is_closed(kernel)) {
+                    self.request_registration(kernel, bare, nick)?;
+                } else {
+                    self.guard.may_enter(kernel, affiliation)?;
+                    self.put_registration(kernel, bare, nick, None);
                 }
             }
         }

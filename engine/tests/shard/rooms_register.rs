@@ -1,4 +1,4 @@
-//! Registration with rooms (XEP-0045 7.10, 9.9): who becomes a member, which nicks are free, and
+//! Registration with rooms (XEP-0045 7.10, 9.9): which users become members, which nicks are free, and
 //! what waits for the admins.
 
 use throng_engine::limits::ROOM_REQUESTS_MAX;
@@ -11,6 +11,12 @@ fn asks(who: &str, id: &str, nick: &str) -> String {
     format!(
         "{who} sends: <iq type='set' id='{id}' to='cave@conference.localhost'><query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>
     <field var='FORM_TYPE'><value>{MUC}#register</value></field><field var='muc#register_roomnick'><value>{nick}</value></field></x></query></iq>\n"
+    )
+}
+
+fn leaves(who: &str, id: &str) -> String {
+    format!(
+        "{who} sends: <iq type='set' id='{id}' to='cave@conference.localhost'><query xmlns='jabber:iq:register'><remove/></query></iq>\n"
     )
 }
 
@@ -65,7 +71,12 @@ juliet receives: <iq type='result' id='g' from='cave@conference.localhost' to='j
         );
     }
     text += &done("juliet", "j", "s");
-    // XEP-0045 7.10: the one who is registered learns the nick; XEP-0045 6.6 tells it to the client.
+    // XEP-0045 9.5: one that registered itself does not see the addresses of the others.
+    text += &format!(
+        "juliet sends: <iq type='get' id='l' to='cave@conference.localhost'><query xmlns='{MUC}#admin'><item affiliation='member'/></query></iq>\n"
+    );
+    text += &refused("juliet", "j", "iq", "l", "auth", "forbidden");
+    // XEP-0045 7.10: the one who is registered learns the nick; XEP-0045 6.6 says it, too.
     text += &format!("juliet sends: <iq type='get' id='h' to='cave@conference.localhost'><query xmlns='jabber:iq:register'/></iq>
 juliet receives: <iq type='result' id='h' from='cave@conference.localhost' to='juliet@localhost/j'><query xmlns='jabber:iq:register'><registered/><username>capulet</username><x xmlns='jabber:x:data' type='form'>
     <title>{{any}}</title><field var='FORM_TYPE' type='hidden'><value>{MUC}#register</value></field><field var='muc#register_roomnick' type='text-single' label='{{any}}'><required/><value>capulet</value></field></x></query></iq>\n");
@@ -83,11 +94,11 @@ nurse receives: <presence type='error' id='p' from='cave@conference.localhost/ca
     <error type='cancel'><conflict xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error><x xmlns='{MUC}'/></presence>\n"
     );
     // XEP-0077 3.2: the end of a registration is the end of the membership, and frees the nick.
-    text += "juliet sends: <iq type='set' id='r' to='cave@conference.localhost'><query xmlns='jabber:iq:register'><remove/></query></iq>\n";
+    text += &leaves("juliet", "r");
     text += &sees("romeo", "r", "juliet");
     text += &sees("juliet", "j", "juliet");
     text += &done("juliet", "j", "r");
-    text += "juliet sends: <iq type='set' id='t' to='cave@conference.localhost'><query xmlns='jabber:iq:register'><remove/></query></iq>\n";
+    text += &leaves("juliet", "t");
     text += &refused("juliet", "j", "iq", "t", "auth", "registration-required");
     text += &asks("nurse", "3", "capulet");
     text += &done("nurse", "n", "3");
@@ -164,7 +175,53 @@ fn who_may_not_register() {
     play(&text);
 }
 
-/// A removed account leaves no request behind: an admin would make whoever has the name next a member.
+/// A password and a room closed by the operator keep strangers out: registration is no way around
+/// them.
+#[test]
+fn a_closed_room_asks_its_admins() {
+    let ask = |fields: &[(&str, &str)]| {
+        let mut text = room(fields);
+        text += &asks("juliet", "1", "jul");
+        text += &approval("romeo", "r", "juliet@localhost", "jul");
+        text += &done("juliet", "j", "1");
+        text += &members("2", "");
+        text
+    };
+    play(&ask(&[("passwordprotectedroom", "1"), ("roomsecret", "x")]));
+    play_with(&ask(&[]), |s| s.room_members_only = true);
+    // Strangers register as fast as they may enter: ten in a burst of ten seconds.
+    let mut text = room(&[]);
+    for n in 0..10 {
+        for (id, request) in [("r", asks("juliet", "r", &format!("j{n}"))), ("u", leaves("juliet", "u"))] {
+            text += &request;
+            text += &done("juliet", "j", id);
+        }
+    }
+    text += &asks("juliet", "1", "j10");
+    text += "juliet receives: <iq type='error' id='1' from='cave@conference.localhost' to='juliet@localhost/j'><error type='wait'>{any}</error></iq>\n";
+    play_with(&text, |s| s.room_joins_per_s = 1);
+}
+
+/// XEP-0045 9.1, 9.4: the nick of a user that is no member any more is free.
+#[test]
+fn a_nick_is_free_when_the_membership_has_ended() {
+    for affiliation in ["outcast", "none"] {
+        let mut text = room(&[]);
+        text += &asks("juliet", "1", "capulet");
+        text += &done("juliet", "j", "1");
+        text += &asks("nurse", "2", "capulet");
+        text += &refused("nurse", "n", "iq", "2", "cancel", "conflict");
+        text += &format!(
+            "romeo sends: <iq type='set' id='b' to='cave@conference.localhost'><query xmlns='{MUC}#admin'><item jid='juliet@localhost' affiliation='{affiliation}'/></query></iq>\n"
+        );
+        text += &done("romeo", "r", "b");
+        text += &asks("nurse", "3", "capulet");
+        text += &done("nurse", "n", "3");
+        play(&text);
+    }
+}
+
+/// A removed account leaves no request behind: an admin would make the next user of the name a member.
 #[test]
 fn a_request_goes_with_its_account() {
     let mut text = room(&[("membersonly", "1")]);
@@ -181,8 +238,8 @@ time passes: 1000 ms\n";
     play_with(&text, |s| s.facts.account_changes = true);
 }
 
-/// Each user waits with one request, and a room has a limit of them: who asks often takes no place of
-/// others.
+/// Each user waits with one request, and a room has a limit of them: a user that asks often takes no
+/// place of others.
 #[test]
 fn requests_that_wait_are_few() {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
