@@ -1106,6 +1106,9 @@ pub const ROOM_REQUESTS_MAX: usize = 50;
 /// Bytes of the URI or the title of a hat.
 pub const ROOM_HAT_BYTES_MAX: usize = 256;
 
+/// Bytes of the hue of a hat: an angle in degrees, with its decimal places.
+pub const ROOM_HUE_BYTES_MAX: usize = 16;
+
 /// Bytes of text in all hats of a room, and in the list of those who wear them.
 pub const ROOM_HATS_BYTES_MAX: usize = 32 << 10;
 

@@ -9,7 +9,7 @@ use crate::store::room::Alert;
 use crate::wire::Element;
 
 /// XEP-0372.
-const NS_REFERENCE: &str = "urn:xmpp:reference:0";
+pub(super) const NS_REFERENCE: &str = "urn:xmpp:reference:0";
 
 /// The members of a room that are to be woken; at most [`ROOM_ALERTS_MAX`].
 #[derive(Debug, Default)]

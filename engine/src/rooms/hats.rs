@@ -6,7 +6,7 @@
 use minidom::Element as Tree;
 
 use crate::kernel::Kernel;
-use crate::limits::{ROOM_HAT_BYTES_MAX, ROOM_HATS_BYTES_MAX, ROOM_HATS_PER_USER_MAX};
+use crate::limits::{ROOM_HAT_BYTES_MAX, ROOM_HATS_BYTES_MAX, ROOM_HATS_PER_USER_MAX, ROOM_HUE_BYTES_MAX};
 use crate::rooms::form::{self, Field, Submitted};
 use crate::rooms::room::{News, Room, sessions_of};
 use crate::store::hash::HashKind;
@@ -196,7 +196,9 @@ impl Room {
     fn create_hat(&mut self, kernel: &mut Kernel, form: &Submitted) -> Result<(), Refusal> {
         let (uri, title) = (text(form, URI)?, text(form, TITLE)?);
         let hue = form.one(HUE).filter(|hue| !hue.is_empty());
-        let fits = |hue: &str| hue.parse::<f32>().is_ok_and(|angle| (0.0..=360.0).contains(&angle));
+        let fits = |hue: &str| {
+            hue.len() <= ROOM_HUE_BYTES_MAX && hue.parse::<f32>().is_ok_and(|angle| (0.0..=360.0).contains(&angle))
+        };
         if hue.is_some_and(|hue| !fits(hue)) {
             return Err(StanzaCondition::NotAcceptable.into());
         }
@@ -256,8 +258,6 @@ impl Room {
             return Err(Limit::RoomHats.into());
         }
         hats.put(&mut kernel.writes, &self.jid);
-        // What is written is charged, beside what is sent.
-        self.spend(hats.bytes());
         self.hats = hats;
         let slots: Vec<u32> = users.iter().flat_map(|user| self.occupants.of_user(user).to_vec()).collect();
         for slot in slots {

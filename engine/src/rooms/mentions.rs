@@ -8,6 +8,7 @@ use crate::extension::offline::Keep;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
 use crate::limits::{ROOM_CHARGED_SHARE, ROOM_FORWARDS_MAX};
+use crate::rooms::alerts::NS_REFERENCE;
 use crate::rooms::room::{Room, Standings};
 use crate::rooms::write::post;
 use crate::store::room::Affiliation;
@@ -16,9 +17,7 @@ use crate::wire::jid::{self, bare_of};
 use crate::wire::text::Writer;
 use crate::wire::written::write_forwarded_with;
 
-const NS: &str = "urn:xmpp:mmn:0";
-/// XEP-0372.
-const NS_REFERENCE: &str = "urn:xmpp:reference:0";
+pub(super) const NS: &str = "urn:xmpp:mmn:0";
 
 /// Who is mentioned.
 #[derive(Debug, PartialEq)]

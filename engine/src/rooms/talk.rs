@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
 use crate::limits::ROOM_SUBJECT_BYTES_MAX;
 use crate::ns;
+use crate::rooms::mentions;
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::Role;
 use crate::rooms::room::{Past, Room};
@@ -59,7 +60,7 @@ impl Room {
     /// The parts of a message that only the room may state.
     fn forged(&self, kernel: &Kernel, element: &Element<'_>) -> Vec<std::ops::Range<usize>> {
         let mut forged = forged_in_message(&kernel.settings.domains, element, &[&self.jid]);
-        let own = |namespace: &str| matches!(namespace, NS_USER | NS_OCCUPANT_ID);
+        let own = |namespace: &str| matches!(namespace, NS_USER | NS_OCCUPANT_ID | mentions::NS);
         forged.extend(element.children().filter(|child| own(child.namespace())).map(|child| child.range()));
         forged.sort_unstable_by_key(|range| range.start);
         forged

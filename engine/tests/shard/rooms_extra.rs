@@ -64,7 +64,7 @@ fn hats_are_given_by_admins() {
     text += &command("romeo", "1", "create", &[("title", "Host"), ("uri", HOST), ("hue", "327.25")]);
     text += &configured(&everybody);
     text += &completed("romeo", "r", "1", "create", "");
-    // Only those with an affiliation wear hats: who registers the name of a removed account has none.
+    // Only users with an affiliation wear hats: the next user of a removed account's name has none.
     text += &command("romeo", "2", "assign", &[("jid", "juliet@localhost"), ("uri", HOST)]);
     text += &refused("romeo", "r", "iq", "2", "cancel", "item-not-found");
     text += &member("juliet");
@@ -85,9 +85,7 @@ fn hats_are_given_by_admins() {
     }
     text += &completed("romeo", "r", "3", "assign", "");
     // XEP-0317: a client cannot give itself another one.
-    text += &format!(
-        "juliet sends: <presence to='cave@conference.localhost/juliet'><hats xmlns='urn:xmpp:hats:0'><hat title='King' uri='urn:king'/></hats></presence>\n"
-    );
+    text += "juliet sends: <presence to='cave@conference.localhost/juliet'><hats xmlns='urn:xmpp:hats:0'><hat title='King' uri='urn:king'/></hats></presence>\n";
     for (who, resource) in everybody {
         text += &worn(who, resource);
     }
@@ -147,8 +145,10 @@ fn hats_are_few_and_small() {
     let mut text = room(&[]);
     text += &command("romeo", "1", "create", &[("title", &"x".repeat(257)), ("uri", HOST)]);
     text += &refused("romeo", "r", "iq", "1", "modify", "not-acceptable");
-    text += &command("romeo", "2", "create", &[("title", "Host"), ("uri", HOST), ("hue", "red")]);
-    text += &refused("romeo", "r", "iq", "2", "modify", "not-acceptable");
+    for hue in ["red", "361", "-1", "1.00000000000000000"] {
+        text += &command("romeo", "2", "create", &[("title", "Host"), ("uri", HOST), ("hue", hue)]);
+        text += &refused("romeo", "r", "iq", "2", "modify", "not-acceptable");
+    }
     text += &member("juliet");
     text += &done("romeo", "r", "m");
     for n in 0..6 {

@@ -3,6 +3,8 @@
 use throng_sim::stage;
 use throng_sim::world::Pace;
 
+use crate::rooms::refused;
+
 const MUC: &str = "http://jabber.org/protocol/muc";
 const CAVE: &str = "cave@conference.localhost";
 
@@ -137,6 +139,31 @@ juliet disconnects
         text += QUIET;
         play(&text);
     }
+}
+
+/// Only the home of a user sets for which messages the user is woken. A client that says so itself, in
+/// any kind of stanza, changes nothing, for itself or others.
+#[test]
+fn a_setting_cannot_be_forged() {
+    let alert = "<alert xmlns='urn:throng:rooms:alert' when='always' nick='capulet'/>";
+    let mut text = sleeps("<on-mention/>");
+    for to in [CAVE.to_owned(), format!("{CAVE}/romeo")] {
+        for kind in ["result", "error"] {
+            text += &format!("romeo sends: <iq type='{kind}' id='x' to='{to}'>{alert}</iq>\n");
+        }
+    }
+    text += &format!("romeo sends: <message id='d' to='{CAVE}'>{alert}</message>\n");
+    text += &refused("romeo", "r", "message", "d", "modify", "bad-request");
+    for body in ["", "<body>Ay me</body>"] {
+        text += &says(&format!("{alert}{body}"));
+        text += QUIET;
+    }
+    text += "time passes: 70000 ms\n";
+    text += &says("<body>Ay me</body>");
+    text += QUIET;
+    text += &says("<body>capulet, come</body>");
+    text += WOKEN;
+    play(&text);
 }
 
 /// A stranger's setting is not kept: nobody reads the messages of a members-only room by push.
