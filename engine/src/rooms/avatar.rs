@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::extension::xml;
 use crate::kernel::Kernel;
-use crate::limits::{ROOM_CARD_BYTES_MAX, ROOM_CHARGED_SHARE, ROOM_PHOTOS_MAX};
+use crate::limits::{ROOM_CARD_BYTES_MAX, ROOM_PHOTOS_MAX};
 use crate::rooms::room::Room;
 use crate::store::room::Affiliation;
 use crate::store::room_extra::{Hashes, put_card};
@@ -82,10 +82,7 @@ impl Room {
             Writer::new(&mut out).empty("vCard", NS);
             out
         };
-        let card = card.unwrap_or_else(empty);
-        // A short request gets a long answer: all of it is charged.
-        self.spend(card.len() * ROOM_CHARGED_SHARE);
-        Ok(card)
+        Ok(card.unwrap_or_else(empty))
     }
 
     /// XEP-0486 3.3.

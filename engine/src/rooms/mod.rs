@@ -107,7 +107,7 @@ struct Hosted {
     reads: bool,
     /// The users of the list that the first waiting stanza asks for.
     list: Option<Vec<(Box<str>, Standing)>>,
-    /// The vCard that it asks for, if it was read.
+    /// The vCard, if it was read, while stanzas wait: those that ask for it share one read.
     card: Option<Option<Vec<u8>>>,
 }
 
@@ -179,6 +179,7 @@ impl Rooms {
     fn settle(&mut self, cx: &mut Streams, bare: &str) {
         let now_s = cx.kernel.now.mono_s();
         let Some(hosted) = self.rooms.get_mut(bare) else { return };
+        hosted.card = None;
         match &mut hosted.state {
             State::Unknown | State::Missing if !hosted.reads && hosted.waiting.is_empty() => {
                 self.rooms.remove(bare);
@@ -199,7 +200,9 @@ impl Rooms {
 
     /// Handles a stanza for which everything is in memory.
     fn handle(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str, stanza: Incoming<'_>) {
-        let before = self.seats(bare);
+        let (before, mut answered) = (self.seats(bare), 0);
+        // What messages and presence write is small beside what is sent.
+        let done = (stanza.kind == Kind::Request).then(|| cx.done_so_far());
         let outcome = match operate::is_order(stanza) {
             true => {
                 self.carry_out(cx, bare, stanza);
@@ -207,9 +210,11 @@ impl Rooms {
             }
             false => read_back(stanza.xml, |element| self.act(&mut cx.kernel, bare, stanza, element)),
         };
+        let done = done.map_or(0, |done| cx.done_so_far().saturating_sub(done) as usize);
         match outcome {
-            Some(Ok(done)) => {
-                if let Some(payload) = done {
+            Some(Ok(payload)) => {
+                if let Some(payload) = payload {
+                    answered = payload.len();
                     let home = cx.kernel.home(bare_of(stanza.from));
                     let id = id_of_stanza(stanza.xml);
                     cx.kernel.post(home, Kind::Response, None, stanza.to, stanza.from, |out| {
@@ -232,8 +237,8 @@ impl Rooms {
                 self.due.push_back((bare.into(), now_ms + ROOM_COALESCED_MS));
             }
             let sent = room.take_spent();
-            room.sent_bytes += sent as u64;
-            room.charged_bytes += charge(&mut cx.kernel, stanza, sent);
+            room.sent_bytes += (sent + answered) as u64;
+            room.charged_bytes += charge(&mut cx.kernel, stanza, sent / ROOM_CHARGED_SHARE + answered + done);
         }
     }
 
@@ -253,7 +258,7 @@ impl Rooms {
         element: &Element<'_>,
     ) -> Result<Option<Vec<u8>>, Refused> {
         let Some(hosted) = self.rooms.get_mut(bare) else { return Ok(None) };
-        let (list, card) = (hosted.list.take(), hosted.card.take().flatten());
+        let list = hosted.list.take();
         let (room, created) = match &mut hosted.state {
             State::Here(room) => (room, false),
             State::Unknown => return Ok(None),
@@ -312,6 +317,14 @@ impl Rooms {
                             (None, Some(affiliation)) => room.standings.list(affiliation),
                             (None, None) => Vec::new(),
                         };
+                        let card = match &request {
+                            Request::Card => hosted.card.clone().flatten(),
+                            Request::SetCard(_) => {
+                                hosted.card = None;
+                                None
+                            }
+                            _ => None,
+                        };
                         room.answer(kernel, stanza.from, request, &list, card)?
                     }
                 };
@@ -334,6 +347,7 @@ impl Rooms {
     /// Removes a room that has ended.
     fn end_if(&mut self, kernel: &mut Kernel, bare: &str, ends: bool) {
         let Some(hosted) = self.rooms.get_mut(bare).filter(|_| ends) else { return };
+        hosted.card = None;
         if let State::Here(room) = std::mem::replace(&mut hosted.state, State::Missing) {
             room.delete(kernel);
             kernel.counters.rooms_ended.one();
@@ -468,11 +482,11 @@ fn create(kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) -> R
     Ok(Some(room))
 }
 
-/// Charges the sender of a stanza for what the room has sent because of it: a room multiplies
-/// messages, presence and changes by the number of its occupants. Returns the charge, in bytes.
-fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, sent: usize) -> u64 {
-    let work = sent / ROOM_CHARGED_SHARE;
-    if work <= stanza.xml.len() {
+/// Charges the sender of a stanza for the work that it has caused beyond its own bytes: a room
+/// multiplies messages, presence and changes by the number of its occupants, and a short request can
+/// have a long answer. Returns the charge, in bytes.
+fn charge(kernel: &mut Kernel, stanza: Incoming<'_>, work: usize) -> u64 {
+    if work <= stanza.xml.len() || stanza.origin.is_none() {
         return 0;
     }
     charge_bytes(kernel, stanza.origin, stanza.from, work);

@@ -82,6 +82,7 @@ impl Crowd {
         settings.facts.bytestreams = Some(Arc::new(StreamHost { host: "proxy.localhost".into(), port: 7_777 }));
         settings.serve_component("away.localhost", SharedSecret("nobody shows it here".into()));
         settings.serve_service("pubsub.localhost", Service::PubSub);
+        settings.serve_rooms("conference.localhost");
         settings.facts.upload = Some(Arc::new(Upload {
             key: [7; 32],
             url: "https://upload.localhost/".into(),

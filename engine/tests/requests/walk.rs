@@ -24,6 +24,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("private: get", 520.0),
     ("vcard: set, no photo any more", 490.0),
     ("blocking: unblock", 450.0),
+    ("room: get the avatar", 500.0),
     ("pep: items", 420.0),
     ("vcard: set, a small photo that becomes the avatar", 345.0),
     ("presence: unavailable", 310.0),
@@ -33,7 +34,9 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("presence: with capabilities", 160.0),
     ("presence: available, long", 115.0),
     ("pep: publish an avatar", 110.0),
+    ("room: list 20 hats", 110.0),
     ("roster: get", 96.0),
+    ("room: the configuration", 85.0),
     ("roster: get, known version", 83.0),
     ("push: enable, one more behind 8", 75.0),
     ("archive: preferences", 40.0),
@@ -47,6 +50,42 @@ const STORED: &str = "in_flight_bytes_max; the receiver's limits on waiting mess
 const ANSWER: &str = "outbound_bytes_soft: who does not read is not read from";
 
 const PAGE: &str = "one at a time a user; 100 messages, 32 KiB a page; 4 MiB looked through; 16 wait";
+
+const ROOM: &str = "1 MiB of work per second; a sixteenth of what the room sends counts";
+
+const CAVE: &str = "cave@conference.localhost";
+const ENTER: &str = "<presence to='cave@conference.localhost/m'><x xmlns='http://jabber.org/protocol/muc'/></presence>";
+const OWN: &str = "<iq type='set' id='0' to='cave@conference.localhost'><query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'><field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query></iq>";
+
+fn at_room(kind: &str, payload: &str) -> String {
+    format!("<iq type='{kind}' id='1' to='{CAVE}'>{payload}</iq>")
+}
+
+/// A command about the hat with a name, or about all.
+fn hat(command: &str, name: &str) -> String {
+    let form = format!(
+        "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:hats:commands</value></field><field var='hats#uri'><value>urn:{name}</value></field><field var='hats#title'><value>{name}</value></field></x>"
+    );
+    let form = if name.is_empty() { "" } else { &form };
+    at_room(
+        "set",
+        &format!(
+            "<command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:hats:commands:{command}'>{form}</command>"
+        ),
+    )
+}
+
+/// Creates hats.
+fn hats(count: usize) -> String {
+    (0..count).map(|n| hat("create", &format!("{n:0200}"))).collect()
+}
+
+fn room_avatar(base64_bytes: usize) -> String {
+    at_room(
+        "set",
+        &format!("<vCard xmlns='vcard-temp'><PHOTO><BINVAL>{}</BINVAL></PHOTO></vCard>", "A".repeat(base64_bytes)),
+    )
+}
 
 fn to_oneself(bytes: usize) -> String {
     format!("<message to='mallory@localhost' type='chat'>{}</message>", body(bytes))
@@ -184,6 +223,19 @@ requests! {
     "pubsub: affiliate", [CREATE], at_service("affiliations node='n'><affiliation jid='bob@localhost' affiliation='member'/></affiliations").replace("pubsub'>", "pubsub#owner'>"), "500 a node, 32 a request";
     "pubsub: delete", [CREATE, SUBSCRIBE], at_service("delete node='n'/").replace("pubsub'>", "pubsub#owner'>"), "one at a time a node; each subscriber is paid for";
     "pubsub: approve", [CREATE], "<message to='pubsub.localhost'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#subscribe_authorization</value></field><field var='pubsub#node'><value>n</value></field><field var='pubsub#subscriber_jid'><value>bob@localhost</value></field><field var='pubsub#allow'><value>1</value></field></x></message>", "in_flight_max; one at a time a node";
+    "room: enter again", [ENTER, OWN], ENTER, ROOM;
+    "room: leave", [ENTER, OWN], "<presence type='unavailable' to='cave@conference.localhost/m'/>", ROOM;
+    "room: a message", [ENTER, OWN], format!("<message type='groupchat' to='{CAVE}'>{}</message>", body(100)), ROOM;
+    "room: its information", [ENTER, OWN], at_room("get", "<query xmlns='http://jabber.org/protocol/disco#info'/>"), ROOM;
+    "room: the configuration", [ENTER, OWN], at_room("get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>"), ROOM;
+    "room: affiliate", [ENTER, OWN], at_room("set", "<query xmlns='http://jabber.org/protocol/muc#admin'><item jid='bob@localhost' affiliation='member'/></query>"), "100 a request; a list of 5,000";
+    "room: register", [ENTER, OWN], at_room("set", "<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/muc#register</value></field><field var='muc#register_roomnick'><value>n</value></field></x></query>"), "one nick a user; 50 requests wait for admins";
+    "room: create a hat beside 20", [ENTER, OWN, hats(20)], hat("create", "new"), "32 KiB a room, all in one row, whose bytes are charged";
+    "room: list 20 hats", [ENTER, OWN, hats(20)], hat("list", ""), ROOM;
+    "room: set the avatar", [ENTER, OWN], room_avatar(1_000), "64 KiB a room";
+    "room: get the avatar", [ENTER, OWN, room_avatar(20_000)], at_room("get", "<vCard xmlns='vcard-temp'/>"), "64 KiB an answer, which the asker pays for";
+    "rooms: the directory", [ENTER, OWN], "<iq type='get' id='1' to='conference.localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", "500 rooms a page";
+    "rooms: search", [ENTER, OWN], "<iq type='get' id='1' to='conference.localhost'><search xmlns='urn:xmpp:channel-search:0:search'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:channel-search:0:search-params</value></field><field var='q'><value>cave</value></field></x></search></iq>", "2,000 rooms a request, whose bytes are charged";
     "adhoc: an invitation", [], "<iq type='set' id='1' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:invite#invite'/></iq>", "20 in invitation_seconds, one row each";
     "upload: a slot", [], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "upload: another slot", [SLOT], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";

@@ -120,6 +120,62 @@ fn an_operator_configures_a_room_like_its_owner_xep0045_10_2() {
     assert_eq!(configure(&mut host, &[("membersonly", "0")]).0, Some(Reply::StoreFull));
 }
 
+/// A session pays for the answer to a short request, and for what its request writes.
+#[test]
+fn requests_to_a_room_are_charged_to_their_sender() {
+    let (mut host, romeo) = scene(settings());
+    let iq = |kind: &str, payload: &str| format!("<iq type='{kind}' id='q' to='{CAVE}'>{payload}</iq>");
+    let hats = |node: &str, fields: &[(&str, &str)]| {
+        let fields: String = fields
+            .iter()
+            .map(|(var, value)| format!("<field var='hats#{var}'><value>{value}</value></field>"))
+            .collect();
+        let x = format!(
+            "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:hats:commands</value></field>{fields}</x>"
+        );
+        let x = if fields.is_empty() { "" } else { &x };
+        iq(
+            "set",
+            &format!(
+                "<command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:hats:commands:{node}'>{x}</command>"
+            ),
+        )
+    };
+    let register = |nick: &str| {
+        let fields = format!(
+            "<field var='FORM_TYPE'><value>{MUC}#register</value></field><field var='muc#register_roomnick'><value>{nick}</value></field>"
+        );
+        iq(
+            "set",
+            &format!("<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>{fields}</x></query>"),
+        )
+    };
+    let title = "t".repeat(256);
+    for n in 0..40 {
+        let uri = format!("urn:{n:03}:{}", "u".repeat(240));
+        assert!(romeo.says(&mut host, &hats("create", &[("title", &title), ("uri", &uri)])).contains("completed"));
+    }
+    let photo = "A".repeat(40_000);
+    romeo.says(
+        &mut host,
+        &iq("set", &format!("<vCard xmlns='vcard-temp'><PHOTO><BINVAL>{photo}</BINVAL></PHOTO></vCard>")),
+    );
+    let mut charged = |request: &str| {
+        let before = look(&mut host)[0].charged_bytes;
+        let answer = romeo.says(&mut host, request);
+        assert!(answer.contains("type='result'"), "{answer}");
+        (look(&mut host)[0].charged_bytes - before) as usize
+    };
+    assert!(charged(&iq("get", "<vCard xmlns='vcard-temp'/>")) > 40_000);
+    // All hats are one row.
+    assert!(charged(&hats("create", &[("title", "Host"), ("uri", "urn:host")])) > 40 * 500);
+    assert!(charged(&hats("list", &[])) > 40 * 500);
+    assert!(charged(&hats("assign", &[])) > 40 * 500, "the form has all hats");
+    assert!(charged(&register("montague")) > 500, "two rows");
+    assert!(charged(&iq("get", "<query xmlns='http://jabber.org/protocol/disco#info'/>")) > 1_000);
+    assert_eq!(charged(&iq("get", "<ping xmlns='urn:xmpp:ping'/>")), 0);
+}
+
 /// XEP-0045 10.9; also of a room that is not in memory.
 #[test]
 fn an_operator_destroys_a_room_xep0045_10_9() {
