@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
 from ports import free_port  # noqa: E402
 
 HOSTS = ["capulet.example", "montague.example"]
+ROOMS = "conference.capulet.example"
 START = 40.0
 
 
@@ -190,11 +191,20 @@ modules:
   mod_disco: {{}}
   mod_mam:
     default: always
+  mod_muc:
+    host: "{ROOMS}"
+    default_room_options:
+      mam: true
   mod_offline: {{}}
   mod_privacy: {{}}
   mod_private: {{}}
   mod_pubsub:
     plugins: [flat, pep]
+    max_items_node: 100
+    force_node_config:
+      "urn:xmpp:bookmarks:1":
+        access_model: whitelist
+        max_items: 20
   mod_roster: {{}}
   mod_vcard: {{}}
 """)
@@ -256,6 +266,8 @@ modules_enabled = {{
 modules_disabled = {{ "s2s", "tls" }}
 default_archive_policy = true
 {hosts}
+Component "{ROOMS}" "muc"
+  modules_enabled = {{ "muc_mam" }}
 """)
 
     def command(self):

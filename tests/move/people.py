@@ -13,6 +13,7 @@ PASSWORDS = {
     ROMEO: "Call me but love", JULIET: "wherefore art thou & <Romeo>", NURSE: "a thousand times good night",
     MERCUTIO: "a plague o' both",
 }
+BALL = "ball@conference.capulet.example"
 BOOKMARKS, NICK = "urn:xmpp:bookmarks:1", "http://jabber.org/protocol/nick"
 ONLINE = ["But soft, what light?", "It is the \u00bbeast\u00ab & <Juliet> is the sun", "Arise \U0001F31E"]
 WAITING = ["Parting is such sweet sorrow", "Good night"]
@@ -31,13 +32,13 @@ class Person(slixmpp.ClientXMPP):
         self.auto_authorize = None
         self.auto_subscribe = False
         self.bodies, self.asked = [], set()
-        for plugin in ("xep_0030", "xep_0049", "xep_0054", "xep_0059", "xep_0060", "xep_0163", "xep_0191", "xep_0313"):
+        for plugin in ("xep_0030", "xep_0049", "xep_0054", "xep_0059", "xep_0045", "xep_0060", "xep_0163", "xep_0191", "xep_0313"):
             self.register_plugin(plugin)
         self.add_event_handler("message", self._on_message)
         self.add_event_handler("presence_subscribe", lambda stanza: self.asked.add(stanza["from"].bare))
 
     def _on_message(self, stanza):
-        if stanza["body"]:
+        if stanza["body"] and stanza["type"] == "chat":
             self.bodies.append((stanza["from"].bare, stanza["body"]))
 
     async def login(self, port, available=True):
@@ -101,14 +102,39 @@ async def publish(person, node, id, payload, options):
     await iq.send(timeout=WAIT)
 
 
-async def nodes(juliet):
-    """Publish to an open node, and to a private one."""
+async def nodes(juliet, limits=True):
+    """Publish to an open node, and to a private one. ejabberd takes no limit of items with a publication."""
     await publish(juliet, NICK, "current", "<nick xmlns='http://jabber.org/protocol/nick'>Jule</nick>",
                   {"pubsub#access_model": "open"})
     for room in ("ball@rooms.example", "crypt@rooms.example"):
         await publish(juliet, BOOKMARKS, room,
                       f"<conference xmlns='{BOOKMARKS}' name='{room[:4]}' autojoin='true'><nick>J</nick></conference>",
-                      {"pubsub#access_model": "whitelist", "pubsub#persist_items": "true", "pubsub#max_items": "20"})
+                      {"pubsub#access_model": "whitelist", "pubsub#persist_items": "true",
+                       **({"pubsub#max_items": "20"} if limits else {})})
+
+
+async def room(juliet):
+    """A room for members, with a subject, a ban and a word of somebody."""
+    muc = juliet.plugin["xep_0045"]
+    await muc.join_muc_wait(BALL, "Jule", timeout=WAIT)
+    fields = {"roomname": "The ball & more", "roomdesc": "Masks", "persistentroom": "1", "membersonly": "1", "publicroom": "0",
+              "changesubject": "1", "passwordprotectedroom": "1", "roomsecret": "rose <water>", "whois": "anyone"}
+    iq = juliet.make_iq_set(ito=BALL)
+    x = ET.Element("{jabber:x:data}x", type="submit")
+    for var, value in {"FORM_TYPE": "http://jabber.org/protocol/muc#roomconfig",
+                       **{f"muc#roomconfig_{name}": value for name, value in fields.items()}}.items():
+        field = ET.SubElement(x, "{jabber:x:data}field", var=var)
+        ET.SubElement(field, "{jabber:x:data}value").text = value
+    query = ET.Element("{http://jabber.org/protocol/muc#owner}query")
+    query.append(x)
+    iq.append(query)
+    await iq.send(timeout=WAIT)
+    for jid, affiliation in ((ROMEO, "member"), (NURSE, "admin"), ("paris@elsewhere.example", "outcast")):
+        await muc.set_affiliation(BALL, affiliation, jid=jid, reason=f"as {affiliation}")
+    muc.set_subject(BALL, "A feast & a <mask>")
+    juliet.send_message(mto=BALL, mbody="Good pilgrim", mtype="groupchat")
+    await juliet.flushed()
+    await asyncio.sleep(0.5)
 
 
 async def live(port, keeps):
@@ -145,7 +171,8 @@ async def live(port, keeps):
         raise AssertionError(f"nothing can be blocked: {error.condition}") from None
     # Nodes: one that all may see, and one that is private.
     if "nodes" in keeps:
-        await nodes(juliet)
+        await nodes(juliet, limits="request" not in keeps)
+    await room(juliet)
     # Messages: some that she has seen, and some that wait for her.
     for body in ONLINE:
         romeo.tell(JULIET, body)

@@ -50,7 +50,7 @@ use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load, load_anyway};
 use crate::disk::FolderLock;
 use crate::log::{self, LogHandle, Secret};
-use crate::portable::{Existing, Layout, Summary};
+use crate::portable::{Existing, Format, Layout, Summary};
 
 /// Longest wait at the end for the reader of a server's log.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
@@ -203,6 +203,8 @@ pub struct Leave<'a> {
 pub struct Arrive<'a> {
     /// The file or folder.
     pub from: &'a Path,
+    /// The format of these files.
+    pub format: Format,
     /// The main domain of the store, if one was given.
     pub domain: Option<&'a str>,
     /// What to do with existing accounts.
@@ -320,7 +322,7 @@ pub trait Program: Sync {
     /// The store cannot be read, or a file cannot be written.
     fn leave(&self, config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure>;
 
-    /// Imports accounts with all their data from files of XEP-0227 into a store at rest. The store
+    /// Imports accounts with all their data, and rooms, from files into a store at rest. The store
     /// is created if it does not exist and its domain is known. After a failure, the summary holds
     /// what was imported until then.
     ///

@@ -1,5 +1,4 @@
-//! `throng export` and `throng import`: accounts with all their data, to and from other servers
-//! (XEP-0227).
+//! `throng export` and `throng import`: accounts with all their data, to and from other servers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use super::accounts::{in_use, no_folder, place_flags, tell_tightened};
 use super::{Arrive, Exit, Failure, Io, Leave, Program};
 use crate::config::{Loaded, Source, read_domain};
 use crate::disk::FolderLock;
-use crate::portable::{Existing, Layout, Summary};
+use crate::portable::{Existing, Format, Layout, Summary, Wrong, recognise};
 
 const EXPORT: &str = "\
 Writes accounts with rosters, waiting messages, private data, vCards, blocked addresses, nodes \
@@ -37,23 +36,27 @@ Examples:
 export --data ./copy out.xml";
 
 const IMPORT: &str = "\
-Imports accounts with all their data from files in the portable format (XEP-0227), as ejabberd \
-(`ejabberdctl export_piefxis DIR`), \
-Prosody (`prosody-migrator` to the storage `xep0227`) and `throng export` write them. In a \
-folder, all files *.xml that begin with <server-data/> are read. The server must be stopped. A \
-store is created if there is none; --domain then sets its main domain. Other hosts in the files \
-are imported if --virtual-hosts (or the configuration) names them.
+Imports accounts with all their data, and rooms, from the files of another server. The server must \
+be stopped. A store is created if there is none; --domain then sets its main domain. Other hosts in \
+the files are imported if --virtual-hosts (or the configuration) names them; rooms are those of \
+conference.DOMAIN. FROM is
 
-An account is imported as a whole or not at all. If the import fails or is interrupted, imported \
-accounts remain, and repeating the import continues: existing accounts are left unchanged unless \
---existing is given. Data that cannot be imported is reported, with the file and line of its \
+  the data folder of Prosody      /var/lib/prosody, with `storage = \"internal\"`, its default
+  files in the portable format    XEP-0227, as `throng export` and `ejabberdctl export_piefxis` write \
+them; in a folder, all files *.xml that begin with <server-data/>
+
+It is recognised by its content; --format names it.
+
+An account or room is imported as a whole or not at all. If the import fails or is interrupted, \
+what was imported remains, and repeating the import continues: existing accounts are left unchanged \
+unless --existing is given. Data that cannot be imported is reported, with the file and line of its \
 first occurrence.
 
 Plain-text passwords are hashed into SCRAM keys, which takes most of the time, as with `throng \
 user import`.
 
 Examples:
-  throng import --dry-run /srv/ejabberd-export
+  throng import --dry-run /var/lib/prosody --domain example.org
   throng import /srv/ejabberd-export --data DIR --domain example.org --virtual-hosts example.net
   throng import everything.xml --json";
 
@@ -82,9 +85,13 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
             )
             .arg(flag("no-archive", "Do not export archives")),
         hashing(Command::new("import"))
-            .about("Import accounts with all their data from other servers (XEP-0227); the server must be stopped")
+            .about("Import accounts with all their data, and rooms, from other servers; the server must be stopped")
             .after_help(IMPORT)
             .arg(place("from", "FROM", "File, or folder of files"))
+            .arg(
+                value("format", "FORMAT", "Format of FROM, which is otherwise recognised")
+                    .value_parser(Format::ALL.map(|(name, _)| name)),
+            )
             .arg(
                 value("existing", "WORD", "How to treat existing accounts: error, skip or replace")
                     .value_parser(["error", "skip", "replace"])
@@ -143,8 +150,17 @@ pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         return Err(Failure::failed(format!("there is no {}", from.display())));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let named = matches.get_one::<String>("format").map(String::as_str);
+    let format = match Format::ALL.into_iter().find(|(name, _)| named == Some(*name)) {
+        Some((_, format)) => format,
+        None => recognise(from).map_err(|wrong| match wrong {
+            Wrong::File(text) => Failure::failed(text),
+            Wrong::Store(error) => Failure::failed(error.to_string()),
+        })?,
+    };
     let arrive = Arrive {
         from,
+        format,
         domain: (*loaded.source("domain") != Source::Default).then_some(config.domain.as_str()),
         existing: match matches.get_one::<String>("existing").map(String::as_str) {
             Some("error") => Existing::Refuse,
@@ -195,6 +211,8 @@ fn tell(name: &str, summary: &Summary, io: &mut Io) {
         ("left out", summary.left),
         ("without password", summary.without_password),
         ("only SCRAM-SHA-1", summary.only_sha1),
+        ("rooms", summary.rooms),
+        ("affiliations", summary.affiliations),
     ];
     let counts = summary.counts.named();
     if io.json {

@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,9 @@ use throng_engine::store::hash::{HashKind, Tag};
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::Jid;
 
-use super::read::{At, Part, Reader};
+use super::parts::{At, Part, Source};
+use super::rooms::{Rooms, Taking};
+use super::sources::{Format, sources};
 use super::{Existing, Summary, Wrong};
 use crate::disk::Engine;
 use crate::entropy::Entropy;
@@ -44,9 +46,9 @@ const UNDER_WAY: usize = 8;
 /// Sort key of the row that names the user whose rows are only partly written.
 const ARRIVING_KEY: &[u8] = b"portable/arriving";
 
-/// Tables with rows of users.
+/// Tables with rows that belong to an account. What the rooms have of a user stays with them.
 fn tables() -> impl Iterator<Item = Table> {
-    Table::ALL.into_iter().filter(|table| *table != Table::Meta)
+    Table::ALL.into_iter().filter(|table| !matches!(table, Table::Meta | Table::Rooms))
 }
 
 /// The settings of an import.
@@ -55,6 +57,10 @@ pub struct Import<'a> {
     pub engine: Option<&'a dyn Engine>,
     /// Domains whose users are imported.
     pub domains: &'a Domains,
+    /// The domain of the service of rooms.
+    pub rooms: &'a str,
+    /// The format of what is imported.
+    pub format: Format,
     /// What to do with existing accounts.
     pub existing: Existing,
     /// Whether to write nothing.
@@ -85,29 +91,6 @@ pub fn abandon(engine: &dyn Engine) -> Result<Option<String>, Wrong> {
     Ok(Some(String::from_utf8_lossy(&user).into_owned()))
 }
 
-/// The files to read: one, or the main files of a folder.
-fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
-    let wrong = |what: String| Wrong::File(format!("{}: {what}", from.display()));
-    if !from.is_dir() {
-        return Ok(vec![from.to_owned()]);
-    }
-    let entries = std::fs::read_dir(from).map_err(|error| wrong(error.to_string()))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| wrong(error.to_string()))?.path();
-        let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml"));
-        // Files of hosts and users are included by another one.
-        if named && path.is_file() && Reader::is_main(&path)? {
-            found.push(path);
-        }
-    }
-    found.sort_unstable();
-    if found.is_empty() {
-        return Err(wrong("it contains no file *.xml that begins with <server-data/>: name the export".into()));
-    }
-    Ok(found)
-}
-
 /// Imports the accounts; `step` receives the progress. After a failure, the summary holds what was
 /// imported until then.
 pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) -> (Summary, Result<(), Wrong>) {
@@ -130,10 +113,12 @@ pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) ->
             tried: HashSet::new(),
             tries: RandomState::new(),
             summary: Summary::default(),
+            taking: None,
         };
         let mut end = plan.engine.filter(|_| !plan.dry_run).map_or(Ok(()), |engine| abandon(engine).map(drop));
-        end =
-            end.and_then(|()| files(from)?.iter().try_for_each(|file| importing.file(&mut Reader::open(file)?, step)));
+        end = end.and_then(|()| {
+            sources(from, plan.format)?.into_iter().try_for_each(|open| importing.source(&mut *open()?, step))
+        });
         let rest = importing.rest();
         let Importing { summary, .. } = importing;
         (summary, end.and(rest))
@@ -197,15 +182,17 @@ struct Importing<'a> {
     tried: HashSet<u64>,
     tries: RandomState,
     summary: Summary,
+    /// Takes the rooms, once there is one.
+    taking: Option<Taking<'a>>,
 }
 
 impl Importing<'_> {
-    fn file(&mut self, reader: &mut Reader, step: &mut dyn FnMut(&Summary)) -> Result<(), Wrong> {
+    fn source(&mut self, source: &mut dyn Source, step: &mut dyn FnMut(&Summary)) -> Result<(), Wrong> {
         let before = self.summary.bytes;
         let (mut host, mut current) = (None, None);
-        let end = self.parts(reader, &mut host, &mut current, before, step);
+        let end = self.parts(source, &mut host, &mut current, before, step);
         if let Some(Current { jid, parted: true, .. }) = current {
-            // The file ended within this account.
+            // The source ended within this account.
             tables().for_each(|table| self.batch.delete_actor(table, jid.as_bytes()));
             self.batch.delete(Table::Meta, b"", ARRIVING_KEY);
         }
@@ -214,17 +201,20 @@ impl Importing<'_> {
 
     fn parts(
         &mut self,
-        reader: &mut Reader,
+        source: &mut dyn Source,
         host: &mut Option<String>,
         current: &mut Option<Current>,
         before: u64,
         step: &mut dyn FnMut(&Summary),
     ) -> Result<(), Wrong> {
-        while let Some(part) = reader.next()? {
-            let at = reader.at();
+        while let Some(part) = source.next()? {
+            let at = source.at();
             match part {
                 Part::Host(jid) => *host = self.host(&jid, &at),
                 Part::User { name, password } => *current = self.user(host.as_deref(), &name, password, &at)?,
+                part @ Part::Element { .. } if self.taking.as_ref().is_some_and(Taking::is_in_room) => {
+                    self.room(part, host.as_deref(), &at)?;
+                }
                 Part::Element { container, node, element } => {
                     let Some(current) = current else { continue };
                     let place = match (container, &node) {
@@ -241,34 +231,39 @@ impl Importing<'_> {
                     self.summary.note(words, &|| format!("{} at {at}", current.jid));
                     self.part(current)?;
                 }
-                Part::TooLarge(shown) => {
-                    if let Some(current) = current {
-                        let why = format!("{shown} is larger than 4 MiB");
-                        self.summary.one("element", why, &|| format!("{} at {at}", current.jid));
-                    }
-                }
+                Part::Skipped(what, why) => match &*current {
+                    Some(current) => self.summary.one(what, why, &|| format!("{} at {at}", current.jid)),
+                    None => self.summary.one(what, why, &|| at.to_string()),
+                },
                 Part::UserEnd => {
                     if let Some(current) = current.take() {
                         self.ended(current, &at)?;
                     }
-                    self.summary.bytes = before + reader.bytes();
+                    self.summary.bytes = before + source.bytes();
                     step(&self.summary);
                 }
-                Part::Room { name, .. } => {
-                    let why = "rooms are imported by `throng room import`";
-                    self.summary.one("room", why.into(), &|| format!("{name} at {at}"));
-                }
-                Part::RoomEnd => {}
-                Part::Unknown(shown) => {
-                    self.summary.one("element", format!("{shown} is nothing that is known"), &|| at.to_string());
-                }
+                part @ (Part::Room { .. } | Part::RoomEnd) => self.room(part, host.as_deref(), &at)?,
             }
         }
-        self.summary.bytes = before + reader.bytes();
+        self.summary.bytes = before + source.bytes();
         Ok(())
     }
 
+    /// Takes a part of a room. Accounts before it are written first.
+    fn room(&mut self, part: Part, host: Option<&str>, at: &At) -> Result<(), Wrong> {
+        if self.taking.is_none() {
+            self.rest()?;
+            let Import { engine, domains, rooms, dry_run, now_us, .. } = *self.plan;
+            self.taking = Some(Taking::new(Rooms { engine, domains, service: rooms, dry_run, now_us })?);
+        }
+        let taking = self.taking.as_mut().expect("just made");
+        taking.part(part, host, at, &mut self.summary)
+    }
+
     fn host(&mut self, jid: &str, at: &At) -> Option<String> {
+        if jid == self.plan.rooms {
+            return Some(jid.to_owned());
+        }
         let domain = Jid::parse(jid).ok().filter(|jid| jid.local().is_none() && jid.is_bare());
         let served = domain.filter(|jid| self.plan.domains.find_users(jid.domain()).is_some());
         if served.is_none() {
@@ -289,7 +284,7 @@ impl Importing<'_> {
         password: Option<String>,
         at: &At,
     ) -> Result<Option<Current>, Wrong> {
-        let Some(host) = host else {
+        let Some(host) = host.filter(|host| *host != self.plan.rooms) else {
             self.summary.left += 1;
             return Ok(None);
         };

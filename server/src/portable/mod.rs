@@ -7,8 +7,10 @@
 
 mod export;
 mod import;
+mod parts;
 mod read;
 pub mod rooms;
+mod sources;
 mod summary;
 mod write;
 
@@ -19,6 +21,7 @@ mod tests;
 
 pub use export::{Export, Layout, export};
 pub use import::{Import, abandon, import};
+pub use sources::{Format, recognise};
 pub use summary::{Note, Summary};
 
 /// Why files cannot be read or written: the fault, its place, and the remedy.

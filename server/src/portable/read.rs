@@ -18,73 +18,13 @@ use throng_engine::portable::{self, Container};
 use throng_engine::rooms::exchange;
 
 use super::Wrong;
+use super::parts::{At, DEPTH_MAX, ELEMENT_BYTES_MAX, Part, Source as Parts, TOKEN_BYTES_MAX};
 use super::summary::shown;
 
 const NS_INCLUDE: &str = "http://www.w3.org/2001/XInclude";
 
-/// Most bytes of a user's element in the file; a larger one is skipped.
-const ELEMENT_BYTES_MAX: usize = 4 << 20;
-
-/// Most open elements, counted from the element of a user.
-const DEPTH_MAX: usize = 64;
-
-/// Most bytes of a name or of the value of an attribute.
-const TOKEN_BYTES_MAX: usize = 64 << 10;
-
 /// Most open files: main file, host, user, and one for a part of a user.
 const FILES_MAX: usize = 4;
-
-/// A position in a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct At {
-    pub(super) file: PathBuf,
-    /// The line, counted from 1.
-    pub(super) line: u64,
-}
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
-    }
-}
-
-/// A part of a file, in document order.
-#[derive(Debug)]
-pub(super) enum Part {
-    /// Begins a host.
-    Host(String),
-    /// Begins a user of the host.
-    User {
-        /// The localpart as written.
-        name: String,
-        /// The plaintext password, if present.
-        password: Option<String>,
-    },
-    /// An element of the user.
-    Element {
-        /// The container of the element.
-        container: Option<Container>,
-        /// The node, if the element is an item.
-        node: Option<String>,
-        /// The element.
-        element: Element,
-    },
-    /// An element of the user that is too large, by its name.
-    TooLarge(String),
-    /// Ends the user.
-    UserEnd,
-    /// Begins a room of the host. Its elements follow.
-    Room {
-        /// The localpart as written.
-        name: String,
-        /// When it was created, as written.
-        created: Option<String>,
-    },
-    /// Ends the room.
-    RoomEnd,
-    /// An unknown element outside of users.
-    Unknown(String),
-}
 
 /// An open ancestor of the current element.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,19 +133,6 @@ impl Reader {
         }
     }
 
-    /// The current position.
-    pub(super) fn at(&self) -> At {
-        match self.sources.last() {
-            Some(source) => At { file: source.path.clone(), line: source.reader.inner().line },
-            None => At { file: self.folder.clone(), line: 0 },
-        }
-    }
-
-    /// Number of bytes read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes + self.sources.iter().map(|source| source.reader.inner().bytes).sum::<u64>()
-    }
-
     fn wrong(&self, what: impl std::fmt::Display) -> Wrong {
         Wrong::File(shown(&format!("{}: {what}", self.at())))
     }
@@ -221,33 +148,6 @@ impl Reader {
                  instructions (`xmllint --noent --dropdtd` writes a file without them)"
             ))),
             Err(error) => Err(self.wrong(error)),
-        }
-    }
-
-    /// The next part; `None` at the end of the main file.
-    ///
-    /// # Errors
-    /// With file and line: a file is not well-formed, is not an XEP-0227 file, or has an inclusion
-    /// that is not allowed.
-    pub(super) fn next(&mut self) -> Result<Option<Part>, Wrong> {
-        loop {
-            let Some(event) = self.event()? else {
-                match self.sources.pop() {
-                    Some(ended) => self.bytes += ended.reader.inner().bytes,
-                    None => return Ok(None),
-                }
-                continue;
-            };
-            let part = match event {
-                Event::StartElement(metrics, (namespace, name), attributes) => {
-                    self.start(metrics.len(), &namespace, &name, attributes)?
-                }
-                Event::EndElement(_) => self.end()?,
-                Event::Text(..) | Event::XmlDeclaration(..) => None,
-            };
-            if part.is_some() {
-                return Ok(part);
-            }
         }
     }
 
@@ -299,7 +199,10 @@ impl Reader {
             }
             Some(Level::Data | Level::Host) => {
                 self.levels.push(Level::Unknown);
-                return Ok(Some(Part::Unknown(format!("<{name} xmlns='{namespace}'/>"))));
+                return Ok(Some(Part::Skipped(
+                    "element",
+                    format!("<{name} xmlns='{namespace}'/> is nothing that is known"),
+                )));
             }
             // The content of an inclusion (`<fallback/>`), or of a skipped element.
             Some(Level::Include(_) | Level::Unknown) if depth < DEPTH_MAX => self.levels.push(Level::Unknown),
@@ -412,7 +315,9 @@ impl Reader {
                         (None, Some(element)) if depth == 0 => {
                             return Ok(Part::Element { container, node, element });
                         }
-                        _ if depth == 0 => return Ok(Part::TooLarge(shown)),
+                        _ if depth == 0 => {
+                            return Ok(Part::Skipped("element", format!("{shown} is larger than 4 MiB")));
+                        }
                         _ => {}
                     }
                 }
@@ -427,7 +332,66 @@ impl Reader {
     }
 }
 
-fn element(namespace: &str, name: &str, attributes: AttrMap) -> Element {
+impl Parts for Reader {
+    fn next(&mut self) -> Result<Option<Part>, Wrong> {
+        loop {
+            let Some(event) = self.event()? else {
+                match self.sources.pop() {
+                    Some(ended) => self.bytes += ended.reader.inner().bytes,
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let part = match event {
+                Event::StartElement(metrics, (namespace, name), attributes) => {
+                    self.start(metrics.len(), &namespace, &name, attributes)?
+                }
+                Event::EndElement(_) => self.end()?,
+                Event::Text(..) | Event::XmlDeclaration(..) => None,
+            };
+            if part.is_some() {
+                return Ok(part);
+            }
+        }
+    }
+
+    fn at(&self) -> At {
+        match self.sources.last() {
+            Some(source) => At { file: source.path.clone(), line: source.reader.inner().line },
+            None => At { file: self.folder.clone(), line: 0 },
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes + self.sources.iter().map(|source| source.reader.inner().bytes).sum::<u64>()
+    }
+}
+
+/// The files to read: one, or the main files of a folder.
+pub(super) fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
+    let wrong = |what: String| Wrong::File(format!("{}: {what}", from.display()));
+    if !from.is_dir() {
+        return Ok(vec![from.to_owned()]);
+    }
+    let entries = std::fs::read_dir(from).map_err(|error| wrong(error.to_string()))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| wrong(error.to_string()))?.path();
+        let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml"));
+        // Files of hosts and users are included by another one.
+        if named && path.is_file() && Reader::is_main(&path)? {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    if found.is_empty() {
+        return Err(wrong("it contains no file *.xml that begins with <server-data/>: name the export".into()));
+    }
+    Ok(found)
+}
+
+/// An element with these attributes.
+pub(super) fn element(namespace: &str, name: &str, attributes: AttrMap) -> Element {
     let mut element = Element::bare(name, namespace);
     *element.attrs_mut() = attributes;
     element

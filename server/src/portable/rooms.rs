@@ -12,7 +12,8 @@ use throng_engine::rooms::exchange::{self, Arriving};
 use throng_engine::store::room::{Record, Standing};
 use throng_engine::store::{Batch, Found, Query, Table};
 
-use super::read::{Part, Reader};
+use super::parts::{At, Part, Source as _};
+use super::read::Reader;
 use super::write::Out;
 use super::{Summary, Wrong};
 use crate::disk::{Engine, Visit};
@@ -27,6 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 const USERS_A_PAGE: u32 = 4_096;
 
 /// Which rooms move, and where.
+#[derive(Clone, Copy)]
 pub struct Rooms<'a> {
     /// The store; `None` if it does not exist and is not to be created.
     pub engine: Option<&'a dyn Engine>,
@@ -146,22 +148,61 @@ fn take(
     summary: &mut Summary,
     step: &mut dyn FnMut(&Summary),
 ) -> Result<(), Wrong> {
-    let mut entropy = Entropy::open().map_err(|error| Wrong::File(error.to_string()))?;
-    let (mut serves, mut current): (bool, Option<Arriving>) = (false, None);
+    let (mut taking, mut host) = (Taking::new(*plan)?, None);
     while let Some(part) = reader.next()? {
         let at = reader.at();
         match part {
-            Part::Host(jid) => serves = jid == plan.service,
+            Part::Host(jid) => host = Some(jid),
             Part::User { .. } => {
                 let why = "users are imported by `throng import`, not by `throng room import`";
                 summary.one("user", why.into(), &|| at.to_string());
             }
-            Part::Room { name, .. } if !serves => {
+            part => {
+                let ends = matches!(part, Part::RoomEnd);
+                taking.part(part, host.as_deref(), &at, summary)?;
+                if ends {
+                    summary.bytes = reader.bytes();
+                    step(summary);
+                }
+            }
+        }
+    }
+    summary.bytes = reader.bytes();
+    Ok(())
+}
+
+/// Rooms being imported, part by part.
+pub(super) struct Taking<'a> {
+    plan: Rooms<'a>,
+    entropy: Entropy,
+    current: Option<Arriving>,
+    /// Whether the parts are those of a room, which may be left out.
+    in_room: bool,
+}
+
+impl<'a> Taking<'a> {
+    pub(super) fn new(plan: Rooms<'a>) -> Result<Taking<'a>, Wrong> {
+        let entropy = Entropy::open().map_err(|error| Wrong::File(error.to_string()))?;
+        Ok(Taking { plan, entropy, current: None, in_room: false })
+    }
+
+    pub(super) fn is_in_room(&self) -> bool {
+        self.in_room
+    }
+
+    /// Takes a part of a host.
+    pub(super) fn part(&mut self, part: Part, host: Option<&str>, at: &At, summary: &mut Summary) -> Result<(), Wrong> {
+        let plan = &self.plan;
+        match part {
+            Part::Host(_) | Part::User { .. } | Part::UserEnd => {}
+            Part::Room { name, .. } if host != Some(plan.service) => {
+                self.in_room = true;
                 summary.left += 1;
                 let why = format!("its host is not {}, where this server has its rooms", plan.service);
                 summary.one("room", why, &|| format!("{name} at {at}"));
             }
             Part::Room { name, created } => {
+                self.in_room = true;
                 match Arriving::new(&name, plan.service, created.as_deref(), plan.now_us / 1_000) {
                     Err(why) => {
                         summary.left += 1;
@@ -169,28 +210,23 @@ fn take(
                     }
                     Ok(room) => match plan.engine.map(|engine| record(engine, room.jid())).transpose()?.flatten() {
                         Some(_) => summary.there += 1,
-                        None => current = Some(room),
+                        None => self.current = Some(room),
                     },
                 }
             }
             Part::Element { element, .. } => {
-                if let Some(room) = &mut current
+                if let Some(room) = &mut self.current
                     && let Err(why) = room.element(&element)
                 {
                     summary.one("element", why, &|| format!("{} at {at}", room.jid()));
                 }
             }
-            Part::TooLarge(shown) => {
-                summary.one("element", format!("{shown} is larger than 4 MiB"), &|| at.to_string());
-            }
-            Part::Unknown(shown) => {
-                summary.one("element", format!("{shown} is nothing that is known"), &|| at.to_string());
-            }
-            Part::UserEnd => {}
+            Part::Skipped(what, why) => summary.one(what, why, &|| at.to_string()),
             Part::RoomEnd => {
-                if let Some(room) = current.take() {
+                self.in_room = false;
+                if let Some(room) = self.current.take() {
                     let (jid, users) = (room.jid().to_owned(), room.users() as u64);
-                    let secret = entropy.fresh().map_err(|error| Wrong::File(error.to_string()))?;
+                    let secret = self.entropy.fresh().map_err(|error| Wrong::File(error.to_string()))?;
                     let mut batch = Batch::new();
                     match room.put(&mut batch, plan.domains, secret) {
                         Err(why) => {
@@ -205,11 +241,8 @@ fn take(
                         }
                     }
                 }
-                summary.bytes = reader.bytes();
-                step(summary);
             }
         }
+        Ok(())
     }
-    summary.bytes = reader.bytes();
-    Ok(())
 }

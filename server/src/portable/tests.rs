@@ -27,6 +27,8 @@ fn take_with(engine: &MemoryEngine, from: &Path, existing: Existing, dry_run: bo
     let plan = Import {
         engine: Some(engine),
         domains: &domains(),
+        rooms: "conference.capulet.com",
+        format: Format::Portable,
         existing,
         dry_run,
         iterations: 4096,

@@ -1,4 +1,4 @@
-//! Import and export of accounts by files of XEP-0227, for a store at rest.
+//! Import and export of accounts and rooms by files, for a store at rest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -92,6 +92,8 @@ pub(super) fn arrive(
     let plan = Import {
         engine: engine.as_deref(),
         domains: &domains,
+        rooms: &format!("conference.{main}"),
+        format: arrive.format,
         existing: arrive.existing,
         dry_run: arrive.dry_run,
         iterations: arrive.iterations,
