@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::config::kind::Kind;
 use crate::config::table::Rank;
-use crate::config::{Flags, Row, TABLE};
+use crate::config::{Flags, Row, TABLE, table};
 
 const ROOT: &str = "\
 Examples:
@@ -517,7 +517,12 @@ fn value(name: &'static str, word: &'static str, help: &'static str) -> Arg {
 
 /// Adds the flags for the rows of the table that `wanted` selects.
 fn with_rows(command: Command, wanted: impl Fn(&Row) -> bool) -> Command {
-    TABLE.iter().filter(|row| wanted(row)).fold(command, |command, row| command.arg(row_flag(row)))
+    TABLE.iter().filter(|row| wanted(row)).flat_map(flags_of).fold(command, Command::arg)
+}
+
+/// The flag of a row, then those of its former names, which help does not show.
+fn flags_of(row: &'static Row) -> impl Iterator<Item = Arg> {
+    row.names().enumerate().map(move |(at, name)| row_flag(row).id(name).long(table::flag(name)).hide(at > 0))
 }
 
 fn row_flag(row: &'static Row) -> Arg {
@@ -543,11 +548,6 @@ fn row_flag(row: &'static Row) -> Arg {
 
 /// The option flags that were given.
 pub fn given(matches: &ArgMatches) -> Flags {
-    TABLE
-        .iter()
-        .filter_map(|row| {
-            let texts = matches.try_get_many::<String>(row.key).ok()??;
-            Some((row.key, texts.cloned().collect()))
-        })
-        .collect()
+    let names = TABLE.iter().flat_map(Row::names);
+    names.filter_map(|name| Some((name, matches.try_get_many::<String>(name).ok()??.cloned().collect()))).collect()
 }

@@ -33,8 +33,8 @@ pub use kind::{AskedBy, Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, Registration,
-    ResourceConflict, RoomMakers, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
+    BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, RENAMED,
+    Registration, ResourceConflict, RoomMakers, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
 };
 
 /// The configuration file in the data folder, read if no other is named.
@@ -133,7 +133,8 @@ pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option
         }
     };
     let (texts, sources) = (texts(&given), sources(&given));
-    let warnings = source::strange_variables(environment);
+    let mut warnings = source::strange_variables(environment);
+    warnings.extend(source::former_names(flags, environment, &values));
     (Loaded { config, sources, file, warnings, texts, inputs }, Problems(problems))
 }
 
@@ -265,6 +266,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::table::Renamed;
     use super::*;
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
@@ -558,6 +560,47 @@ mod tests {
             loaded.listeners().iter().map(|l| (l.address.to_string(), l.direct_tls, l.must)).collect();
         let expected = [("127.0.0.1:5222", false, true), ("[::1]:5222", false, false), ("[::1]:7", true, true)];
         assert_eq!(musts, expected.map(|(address, tls, must)| (address.to_owned(), tls, must)));
+    }
+
+    /// docs/promise.md: a former name works in every source, and is a warning that names the present
+    /// one.
+    #[test]
+    fn a_former_name_works_and_is_a_warning() {
+        let Renamed { old, key, .. } = RENAMED[0];
+        let (_folder, path) = file(&format!("{old} = 301\n"));
+        let of = |flags: &Flags, environment: &Environment, path: Option<&PathBuf>| {
+            let loaded = load(flags, environment, path.cloned()).expect("good");
+            (loaded.config.backlog, loaded.source(key).to_string(), loaded.warnings)
+        };
+        let (none, variable) = (Flags::new(), table::variable(old));
+        let by_flag = flags(&[(old, "303")]);
+        let by_variable = environment(&[(&*variable, "302")]);
+        let warning = |source: &str| {
+            format!("{source}: `{old}` is now called `{key}`; version 9.0 will not know the former name")
+        };
+        let in_file = format!("{}:1", path.display());
+        let (flag, named) = ("flag --accept-queue".to_owned(), format!("environment {variable}"));
+        assert_eq!(of(&by_flag, &Environment::new(), None), (303, flag.clone(), vec![warning(&flag)]));
+        assert_eq!(of(&none, &by_variable, None), (302, named.clone(), vec![warning(&named)]));
+        assert_eq!(of(&none, &Environment::new(), Some(&path)), (301, in_file.clone(), vec![warning(&in_file)]));
+
+        // Flags beat variables and these the file, under whichever name; within a source the present
+        // name beats the former one.
+        let all = of(&by_flag, &by_variable, Some(&path));
+        assert_eq!((all.0, all.2.len()), (303, 3));
+        let present = environment(&[("THRONG_BACKLOG", "304"), (&*variable, "302")]);
+        let both = of(&none, &present, Some(&path));
+        assert_eq!((both.0, &*both.1, both.2.len()), (304, "environment THRONG_BACKLOG", 2));
+    }
+
+    /// A former name that no row has, or that an option has again, would change what a file means.
+    #[test]
+    fn former_names_belong_to_one_option_each() {
+        for (at, renamed) in RENAMED.iter().enumerate() {
+            assert!(TABLE.iter().any(|row| row.key == renamed.key), "{renamed:?}");
+            assert!(TABLE.iter().all(|row| row.key != renamed.old), "{renamed:?}");
+            assert!(RENAMED[..at].iter().all(|other| other.old != renamed.old), "{renamed:?}");
+        }
     }
 
     #[test]

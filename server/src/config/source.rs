@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::check::{Problem, Source};
-use super::table::{Row, TABLE, nearest, row};
+use super::table::{RENAMED, Row, TABLE, flag, nearest, row, variable};
 
 /// Environment variables, as a map so that tests have their own.
 pub type Environment = BTreeMap<String, String>;
 
-/// The values given by flags: key of the table, texts.
+/// The values given by flags: name of an option, present or former, and its texts.
 pub type Flags = BTreeMap<&'static str, Vec<String>>;
 
 /// Largest configuration file that is read, in bytes.
@@ -28,7 +28,7 @@ pub struct Given {
     pub source: Source,
 }
 
-/// The values of a file, by key.
+/// The values of a file, by name of the option, present or former.
 pub type FileValues = BTreeMap<&'static str, Given>;
 
 /// Reads a file's values; problems are collected, so that one run reports all of them.
@@ -64,14 +64,15 @@ pub fn parse_file(path: &Path, text: &str, problems: &mut Vec<Problem>) -> FileV
     };
     for (key, value) in table {
         let source = Source::File(path.to_owned(), line_at(key.span().start));
-        let Some(row) = TABLE.iter().find(|row| row.key == key.get_ref().as_ref()) else {
+        let spelled = |row: &'static Row| Some((row, row.names().find(|name| *name == key.get_ref().as_ref())?));
+        let Some((row, name)) = TABLE.iter().find_map(spelled) else {
             let key = key.get_ref().to_string();
             let nearest = row(&key).map(|row| row.key).or_else(|| nearest(&key));
             problems.push(Problem::Unknown { source, key, nearest });
             continue;
         };
         match texts(row, value.get_ref()) {
-            Some(parts) => drop(values.insert(row.key, Given { parts, source })),
+            Some(parts) => drop(values.insert(name, Given { parts, source })),
             None => {
                 let found = value.get_ref().type_str().to_owned();
                 problems.push(Problem::Value { source, key: row.key, found, allowed: row.kind.allowed() });
@@ -119,16 +120,15 @@ pub fn default_data(environment: &Environment) -> PathBuf {
 
 /// The value of one row by precedence.
 pub fn pick(row: &'static Row, flags: &Flags, environment: &Environment, file: &FileValues) -> Given {
-    if let Some(parts) = flags.get(row.key) {
-        return Given { parts: parts.clone(), source: Source::Flag(row.flag()) };
-    }
-    if let Some(text) = environment.get(&row.variable()) {
-        return Given { parts: vec![text.clone()], source: Source::Variable(row.variable()) };
-    }
-    if let Some(given) = file.get(row.key) {
-        return given.clone();
-    }
-    default(row, environment)
+    let by_flag = |name| Some(Given { parts: flags.get(name)?.clone(), source: Source::Flag(flag(name)) });
+    let by_variable = |name| {
+        let name = variable(name);
+        Some(Given { parts: vec![environment.get(&name)?.clone()], source: Source::Variable(name) })
+    };
+    let given = row.names().find_map(by_flag);
+    let given = given.or_else(|| row.names().find_map(by_variable));
+    let given = given.or_else(|| row.names().find_map(|name| file.get(name).cloned()));
+    given.unwrap_or_else(|| default(row, environment))
 }
 
 /// The value of one row for which nothing was given.
@@ -149,6 +149,24 @@ pub fn strange_variables(environment: &Environment) -> Vec<String> {
         .map(|name| match nearest(name).and_then(row) {
             Some(near) => format!("environment {name}: unknown option; did you mean {}?", near.variable()),
             None => format!("environment {name}: unknown option"),
+        })
+        .collect()
+}
+
+/// One warning for each value that is given under a former name.
+pub fn former_names(flags: &Flags, environment: &Environment, file: &FileValues) -> Vec<String> {
+    let of = |old: &'static str| {
+        let by_flag = flags.contains_key(old).then(|| Source::Flag(flag(old)));
+        let by_variable = Some(variable(old)).filter(|name| environment.contains_key(name)).map(Source::Variable);
+        let in_file = file.get(old).map(|given| given.source.clone());
+        [by_flag, by_variable, in_file].into_iter().flatten()
+    };
+    RENAMED
+        .iter()
+        .flat_map(|renamed| of(renamed.old).map(move |source| (source, renamed)))
+        .map(|(source, renamed)| {
+            let (old, key, until) = (renamed.old, renamed.key, renamed.until);
+            format!("{source}: `{old}` is now called `{key}`; version {until} will not know the former name")
         })
         .collect()
 }

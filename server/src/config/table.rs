@@ -249,7 +249,13 @@ pub struct Row {
 impl Row {
     /// The flag without its leading dashes: `c2s-tls`.
     pub fn flag(&self) -> String {
-        self.key.replace('_', "-")
+        flag(self.key)
+    }
+
+    /// Its name, then the former names that still work.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let former = RENAMED.iter().filter(|renamed| renamed.key == self.key);
+        [self.key].into_iter().chain(former.map(|renamed| renamed.old))
     }
 
     /// Whether it can be set while the server runs. Options that a reload reads from files cannot
@@ -260,14 +266,42 @@ impl Row {
 
     /// The environment variable: `THRONG_C2S_TLS`.
     pub fn variable(&self) -> String {
-        format!("THRONG_{}", self.key.to_ascii_uppercase())
+        variable(self.key)
     }
 }
 
-/// The row of a key, also if spelled as a flag or as a variable.
+/// The flag of a name, without its leading dashes.
+pub fn flag(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// The environment variable of a name.
+pub fn variable(name: &str) -> String {
+    format!("THRONG_{}", name.to_ascii_uppercase())
+}
+
+/// A former name of an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Renamed {
+    /// The former name, which no option may have again.
+    pub old: &'static str,
+    /// The present name.
+    pub key: &'static str,
+    /// The version that no longer knows the former name.
+    pub until: &'static str,
+}
+
+/// The former names that still work, with a warning (docs/promise.md). Values under the present
+/// name take precedence within each source.
+pub static RENAMED: &[Renamed] = &[
+    #[cfg(test)]
+    Renamed { old: "accept_queue", key: "backlog", until: "9.0" },
+];
+
+/// The row of a key, also if spelled as a flag or as a variable, or under a former name.
 pub fn row(name: &str) -> Option<&'static Row> {
     let key = normal(name);
-    TABLE.iter().find(|row| row.key == key)
+    TABLE.iter().find(|row| row.names().any(|name| name == key))
 }
 
 /// The key as spelled in the table, from any of its spellings.
