@@ -152,6 +152,7 @@ pub fn root() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(110)
+        .arg(flag("verbose", "With --version: what `throng version --verbose` prints").requires("version").hide(true))
         .arg(flag("json", "Answer in JSON, for scripts").global(true).help_heading("General"))
         .arg(
             Arg::new("config")
@@ -194,7 +195,11 @@ pub fn root() -> Command {
         .subcommand(super::upload::command(|command| with_rows(command, |row| matches!(row.key, "data" | "domain"))))
         .subcommand(super::bench::command())
         .subcommand(throng_doctor::command())
-        .subcommand(Command::new("version").about("Print the version"))
+        .subcommand(
+            Command::new("version")
+                .about("Print the version")
+                .arg(flag("verbose", "Also print formats, build, libraries, and what this host allows")),
+        )
 }
 
 fn user() -> Command {

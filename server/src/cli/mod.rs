@@ -33,6 +33,7 @@ pub mod top;
 pub mod trace;
 pub mod upload;
 pub mod user;
+pub mod version;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -495,8 +496,12 @@ pub fn run(
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // Also if the rest of the line is wrong.
     io.json = arguments.iter().any(|argument| argument == "--json");
-    let matches = match args::root().try_get_matches_from(arguments) {
+    let matches = match args::root().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
+        Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => {
+            version::run(arguments.iter().any(|argument| argument == "--verbose"), io);
+            return Exit::Done;
+        }
         Err(error) => return usage(&error, io),
     };
     io.json = matches.get_flag("json");
@@ -545,11 +550,10 @@ fn harmless(text: &str) -> String {
     text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")
 }
 
-/// Help and version go to `out` and are not failures; everything else goes to `err`.
+/// Help goes to `out` and is not a failure; everything else goes to `err`.
 fn usage(error: &clap::Error, io: &mut Io) -> Exit {
-    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     let text = error.render();
-    if matches!(error.kind(), DisplayHelp | DisplayVersion) {
+    if error.kind() == clap::error::ErrorKind::DisplayHelp {
         let text = if io.colours { text.ansi().to_string() } else { text.to_string() };
         let _ = write!(io.out, "{text}");
         return Exit::Done;
@@ -585,7 +589,7 @@ fn dispatch(
     match (name, inner) {
         ("serve", _) => serve::run(loaded(matches)?, program),
         ("version", _) => {
-            version(io);
+            version::run(matches.get_flag("verbose"), io);
             Ok(())
         }
         ("config", Some((name, matches))) => {
@@ -633,12 +637,4 @@ fn doctor(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
         throng_doctor::Failure::Usage(text) => Failure::new(Exit::Usage, text),
         throng_doctor::Failure::Failed(text) => Failure::failed(text),
     })
-}
-
-fn version(io: &mut Io) {
-    let version = env!("CARGO_PKG_VERSION");
-    match io.json {
-        true => io.say_json(&serde_json::json!({ "version": version })),
-        false => io.say(format!("throng {version}")),
-    }
 }

@@ -652,6 +652,44 @@ fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
     assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 file,"));
 }
 
+/// docs/promise.md: what a report of a fault and an upgrade need to know of a build.
+#[test]
+fn the_version_names_formats_build_and_drivers() {
+    let bench = Bench::new();
+    let short = format!("throng {}\n", env!("CARGO_PKG_VERSION"));
+    for line in ["version", "--version", "-V"] {
+        assert_eq!(bench.run(line).out, short, "{line}");
+    }
+    let long = bench.run("version --verbose").out;
+    assert!(long.starts_with(&short), "{long}");
+    for line in ["--version --verbose", "--verbose --version"] {
+        assert_eq!(bench.run(line).out, long, "{line}");
+    }
+    // The commands that are run without data take no option of a server.
+    assert_eq!(bench.run("--verbose user list").exit, Exit::Usage);
+
+    let json = bench.run("version --verbose --json").out;
+    assert_eq!(bench.run("--version --verbose --json").out, json);
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let numbers = ["store_format", "store_format_oldest", "codec_format", "codec_format_oldest"];
+    assert_eq!(
+        numbers.map(|name| value[name].as_u64()),
+        [crate::disk::format::FORMAT_VERSION, crate::disk::format::FORMAT_OLDEST, 1, 1].map(|n| Some(u64::from(n)))
+    );
+    // The test's own build: of this workspace, so the lock file was there.
+    assert!(text("compiler").starts_with("rustc 1."), "{json}");
+    assert!(text("target").contains("linux"), "{json}");
+    assert!(["dev", "release", "dist"].contains(&&*text("build_profile")), "{json}");
+    assert!(text("tls_library").starts_with("rustls 0.") && text("tls_cryptography").starts_with("ring 0."), "{json}");
+    assert_eq!(value["drivers"]["epoll"]["available"], true);
+    let uring = &value["drivers"]["io_uring"];
+    assert_ne!(uring["available"] == true, uring["reason"].is_string(), "{json}");
+    for shown in ["compiler", "target", "build_profile", "tls_library", "kernel"] {
+        assert!(long.contains(&text(shown)), "{shown}: {long}");
+    }
+}
+
 /// docs/json.md: answers are one object per line, a command that changes something reports what it
 /// did, and an error is an object, too.
 #[test]
@@ -662,6 +700,7 @@ fn answers_in_json_are_one_object_a_line() {
     bench.input = "a,x\n".into();
     let reading = [
         "version",
+        "version --verbose",
         "config print",
         "config check",
         "config explain",

@@ -26,8 +26,12 @@ use super::{DiskError, Engine, Visit};
 /// The format that this program writes.
 pub const FORMAT_VERSION: u32 = 8;
 
-/// The formats that this program opens. Earlier ones were never released.
-pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, steps: STEPS, chunk_bytes: 1 << 20 };
+/// The oldest format that this program migrates. Earlier ones were never released.
+pub const FORMAT_OLDEST: u32 = 5;
+
+/// The formats that this program opens.
+pub(super) const FORMATS: Formats =
+    Formats { oldest: FORMAT_OLDEST, known: FORMAT_VERSION, steps: STEPS, chunk_bytes: 1 << 20 };
 
 /// The steps from each format to the next.
 ///
