@@ -9,6 +9,7 @@ use throng_engine::store::{Table, key};
 use super::backup;
 use super::blocks::{Hole, Holes, TableFile};
 use super::finding::of_hole;
+use super::format::FORMAT_VERSION;
 use super::memory::flat;
 use super::{DiskError, Finding, FolderLock, Still};
 
@@ -46,6 +47,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Table files that no list names. They are left in place.
     pub unlisted: Vec<PathBuf>,
+    /// The format of the rows if it is an earlier one: what they hold was not judged then.
+    pub older: Option<u32>,
     /// Number of files in the folder.
     pub files: u64,
     /// Their bytes.
@@ -76,7 +79,7 @@ impl Report {
 }
 
 /// Reads every byte of a store at rest, and changes nothing. `progress` is given the rows seen so
-/// far.
+/// far. Of a store of an earlier format only the checksums are judged.
 ///
 /// # Errors
 /// Those that do not concern the store's content: no store, another format, the file system's.
@@ -85,7 +88,10 @@ pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(
     let mut report = Report { tables: Table::ALL.map(empty_count).to_vec(), ..Report::default() };
     report.findings = still.findings().to_vec();
     (report.files, report.bytes) = still.size()?;
+    report.older = still.format().filter(|format| *format < FORMAT_VERSION);
     check_files(&still, &mut report);
+    let unjudged: ValueCheck<'_> = &|_, _, _, _| Ok(());
+    let value = if report.older.is_some() { unjudged } else { value };
     check_rows(&still, value, &mut report, progress)?;
     name_users(&still, &mut report.findings)?;
     // A backup records its number of rows.

@@ -137,7 +137,7 @@ impl Still {
     }
 
     /// The format in its row, if it can be read.
-    fn format(&self) -> Option<u32> {
+    pub(super) fn format(&self) -> Option<u32> {
         let wanted = flat(Table::Meta, b"", FORMAT_KEY);
         let (key, value) = self.rows(&wanted, &Holes::default()).next()?.ok()?;
         if *key == *wanted { value[..].try_into().ok().map(u32::from_be_bytes) } else { None }

@@ -142,11 +142,10 @@ impl Program for Throng {
         let mut progress = told(say, "rows read");
         let found = disk::restore::verify(from, &settings::check_value, &mut progress).map_err(disk_failure)?;
         let (files, bytes) = (found.files, found.bytes);
+        let contents = if found.older.is_none() { ", what each row holds," } else { "" };
         let mut report = reported(found);
         report.counts.extend([("files".into(), files), ("bytes".into(), bytes)]);
-        report.notes.push(
-            "read: every file's and every row's checksum, what each row holds, and the number of rows".to_owned(),
-        );
+        report.notes.push(format!("read: every file's and every row's checksum{contents} and the number of rows"));
         Ok(report)
     }
 
@@ -322,7 +321,14 @@ fn told(say: Say<'_>, done: &'static str) -> impl FnMut(u64) {
 fn reported(found: disk::check::Report) -> StoreReport {
     let counts = found.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
     let unlisted = |path: &PathBuf| format!("not part of the store, left unchanged: {}", path.display());
-    let notes = found.unlisted.iter().map(unlisted).collect();
+    let older = found.older.map(|format| {
+        format!(
+            "its rows have format {format}: what they hold is checked only after `throng store migrate`, or a start of \
+             the server, has changed them to format {}",
+            disk::format::FORMAT_VERSION
+        )
+    });
+    let notes = found.unlisted.iter().map(unlisted).chain(older).collect();
     let mut wrong: Vec<String> = found.findings.iter().map(Finding::to_string).collect();
     wrong.extend(found.first_problems);
     StoreReport { counts, wrong, damage: found.findings.iter().map(damage).collect(), notes }

@@ -45,7 +45,7 @@ use throng_engine::store::{Batch, Table, key, kind};
 use throng_engine::store::{room, room_extra};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::support::{Client, Host, PASSWORD, read};
+use crate::support::{Client, Host, PASSWORD, good, read, throng};
 
 /// The released formats.
 const KEPT: [u32; 4] = [5, 6, 7, 8];
@@ -129,6 +129,39 @@ fn a_kept_store_of_each_format_becomes_one_of_this_program_with_all_its_rows() {
         }
         assert_eq!(found, read(&wanted));
         assert_eq!(mark(), format!("throng {FORMAT_VERSION}\n"));
+        is_sound_and_served(data, format);
+    }
+}
+
+/// docs/promise.md: a store or a backup of an earlier version is whole to this one, too, and comes
+/// back.
+#[test]
+fn a_backup_of_an_earlier_format_is_verified_restored_and_converted() {
+    for format in KEPT.into_iter().filter(|format| *format < FORMAT_VERSION) {
+        let (backup, data) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        copy(&kept(format).0, backup.path());
+        let (from, to) = (backup.path().to_str().expect("a name"), data.path().to_str().expect("a name"));
+        let said = |arguments: &[&str]| {
+            let output = throng(arguments);
+            good(&output);
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let checked = said(&["store", "check", "--data", from, "--json"]);
+        let checked: serde_json::Value = serde_json::from_str(&checked).expect("JSON");
+        let note = checked["notes"][0].as_str().unwrap_or_default();
+        assert!(note.starts_with(&format!("its rows have format {format}: ")), "{checked}");
+
+        let counts = checked["counts"].as_object().expect("counts").values();
+        let rows: u64 = counts.filter_map(serde_json::Value::as_u64).sum();
+        // What makes a folder a backup.
+        std::fs::write(backup.path().join("backup.complete"), format!("{rows} rows\n")).expect("written");
+        let verified = said(&["store", "backup", "verify", from]);
+        assert!(
+            verified.ends_with("backup verify: good\n") && !verified.contains("what each row holds,"),
+            "{verified}"
+        );
+        said(&["store", "restore", from, "--data", to]);
+        said(&["store", "migrate", "--data", to]);
         is_sound_and_served(data, format);
     }
 }
