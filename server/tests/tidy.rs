@@ -802,3 +802,122 @@ fn the_readme_names_the_oldest_compiler_that_builds_it() {
     let version = line.trim_matches('"');
     assert!(of("README.md").contains(&format!("Rust {version} or newer")), "README.md does not name Rust {version}");
 }
+
+/// The pages of the repository; folders of packages and builds are left out.
+fn pages(dir: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let foreign = name.starts_with('.') || ["node_modules", "target"].contains(&&*name);
+        if path.is_dir() && !path.is_symlink() && !foreign {
+            pages(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+/// The text of a page without its blocks of code.
+fn prose(text: &str) -> String {
+    let (mut out, mut fence) = (String::new(), None);
+    for line in text.lines() {
+        let mark = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark));
+        match (fence, mark) {
+            (None, Some(_)) => fence = mark,
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            (None, None) => out += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The targets of links and images in the prose of a page, except those in code.
+fn links(prose: &str) -> Vec<&str> {
+    let (mut found, mut rest) = (Vec::new(), prose);
+    while let Some(at) = rest.find(['`', ']']) {
+        rest = &rest[at..];
+        let ticks = &rest[..rest.len() - rest.trim_start_matches('`').len()];
+        if let Some(link) = rest.strip_prefix("](") {
+            found.extend(link.split(')').next());
+            rest = link;
+        } else if ticks.is_empty() {
+            rest = &rest[1..];
+        } else {
+            // A span of code ends with as many ticks as it began with.
+            rest = &rest[ticks.len()..];
+            rest = rest.find(ticks).map_or(rest, |end| &rest[end + ticks.len()..]);
+        }
+    }
+    found
+}
+
+/// The anchors of the headings of a page.
+fn anchors(prose: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    for heading in headings.filter_map(|line| line.trim_start_matches('#').strip_prefix(' ')) {
+        // Of a link, the text counts.
+        let shown: Vec<&str> = heading
+            .split("](")
+            .enumerate()
+            .map(|(at, part)| if at == 0 { part } else { part.split_once(')').map_or(part, |(_, rest)| rest) })
+            .collect();
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let base: String = shown.concat().trim().to_lowercase().chars().filter(kept).collect();
+        let base = base.replace(' ', "-");
+        let numbered = (1..).map(|number| format!("{base}-{number}"));
+        let name = [base.clone()].into_iter().chain(numbered).find(|name| !found.contains(name));
+        found.extend(name);
+    }
+    found
+}
+
+#[test]
+fn links_and_headings_are_read_from_prose() {
+    let text =
+        "# A `b_c` [d](e.md), f\n\n[g](h.md#i) `[j](k)` ``[l`](m)`` ![n](o.png)\n```\n[p](q)\n# r\n```\n# s\n# s\n";
+    let text = prose(text);
+    assert_eq!(links(&text), ["e.md", "h.md#i", "o.png"]);
+    assert_eq!(anchors(&text), ["a-b_c-d-f", "s", "s-1"].map(str::to_owned).into());
+}
+
+/// A reader who follows a link arrives.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let (mut found, mut wrong, mut seen) = (Vec::new(), Vec::new(), 0);
+    pages(&root(), &mut found);
+    let text = |path: &Path| prose(&fs::read_to_string(path).expect("a readable page"));
+    for page in &found {
+        let own = text(page);
+        for link in links(&own).into_iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+            seen += 1;
+            let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { page.clone() } else { page.parent().expect("a folder").join(file) };
+            let reason = match anchor {
+                _ if !target.exists() => "there is no such file",
+                Some(anchor) if target.is_file() && !anchors(&text(&target)).contains(anchor) => "no such heading",
+                _ => continue,
+            };
+            wrong.push(format!("{}: {link}: {reason}", page.strip_prefix(root()).expect("below the root").display()));
+        }
+    }
+    assert!(found.len() > 100 && seen > 1_000, "{} pages, {seen} links", found.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A page that the book does not list is not on the site, and nobody finds it.
+#[test]
+fn the_book_lists_each_page_once() {
+    let docs = root().join("docs");
+    let mut found = Vec::new();
+    pages(&docs, &mut found);
+    let summary = prose(&fs::read_to_string(docs.join("SUMMARY.md")).expect("docs/SUMMARY.md"));
+    let mut listed = links(&summary);
+    listed.sort_unstable();
+    let name = |path: &PathBuf| path.strip_prefix(&docs).expect("below docs").to_string_lossy().into_owned();
+    let mut pages: Vec<String> = found.iter().map(name).filter(|name| name != "SUMMARY.md").collect();
+    pages.sort_unstable();
+    let missing: Vec<_> = pages.iter().filter(|page| !listed.contains(&page.as_str())).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
+    assert_eq!(listed, pages, "docs/SUMMARY.md lists a page twice, or one that does not exist");
+}
