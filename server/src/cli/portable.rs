@@ -133,7 +133,7 @@ pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
     tell_tightened(&lock, io);
     let leave = Leave { to, layout, domains, archive: !matches.get_flag("no-archive") };
     let summary = program.leave(config, &lock, &leave, &mut |line| io.tell(line))?;
-    tell("export", &summary, io);
+    tell("export", &summary, true, io);
     ended(&summary)
 }
 
@@ -186,7 +186,7 @@ pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         tell_tightened(lock, io);
     }
     let (summary, end) = program.arrive(config, lock.as_ref(), &arrive, &mut |line| io.tell(line))?;
-    tell(if dry_run { "dry run" } else { "import" }, &summary, io);
+    tell(if dry_run { "dry run" } else { "import" }, &summary, end.is_ok(), io);
     end?;
     if summary.only_sha1 > 0 && !io.json {
         io.tell(format!(
@@ -204,7 +204,8 @@ fn ended(summary: &Summary) -> Result<(), Failure> {
     if summary.is_whole() { Ok(()) } else { Err(Failure::new(Exit::Partly, String::new())) }
 }
 
-fn tell(name: &str, summary: &Summary, io: &mut Io) {
+/// Reports what was moved, of everything or, if not `to_the_end`, until a failure.
+fn tell(name: &str, summary: &Summary, to_the_end: bool, io: &mut Io) {
     let users = [
         ("users", summary.users),
         ("already there", summary.there),
@@ -249,10 +250,10 @@ fn tell(name: &str, summary: &Summary, io: &mut Io) {
     if summary.more() > 0 {
         io.say(format!("and {} further notes of other kinds", summary.more()));
     }
-    let word = if summary.is_whole() {
-        io.paint("32", "good")
-    } else {
-        io.paint("33", "done, with the exceptions noted above")
+    let word = match (to_the_end, summary.is_whole()) {
+        (false, _) => io.paint("31", "ended early"),
+        (true, true) => io.paint("32", "good"),
+        (true, false) => io.paint("33", "done, with the exceptions noted above"),
     };
     io.say(format!("{name}: {word}"));
 }

@@ -19,6 +19,7 @@ fn accounts_move_in_and_out() {
     let went = bench.run(&format!("import {}", path("cut.xml").display()));
     assert!(went.exit == Exit::Failed && went.err.contains("cut.xml:7: it ends"), "{}", went.err);
     assert!(went.out.starts_with("users                        3\n"), "what was taken is told: {}", went.out);
+    assert!(went.out.ends_with("import: ended early\n"), "{}", went.out);
     for (line, layout) in [
         ("out.XML", "File"),
         ("out", "Folder"),
