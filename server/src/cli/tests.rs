@@ -652,6 +652,23 @@ fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
     assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 file,"));
 }
 
+/// docs/promise.md: a former name is a flag that help does not show, and a key of `config explain`.
+#[test]
+fn a_former_name_of_an_option_works_on_the_command_line() {
+    let bench = Bench::new();
+    let went = bench.run("config print --accept-queue 301");
+    assert_eq!(went.exit, Exit::Done, "{}", went.err);
+    assert!(went.out.lines().any(|line| line.starts_with("backlog = 301 ")), "{}", went.out);
+    assert!(
+        went.err.starts_with("warning: flag --accept-queue: `accept_queue` is now called `backlog`"),
+        "{}",
+        went.err
+    );
+    assert!(bench.run("config explain accept_queue").out.starts_with("backlog\n"));
+    let help = bench.run("serve --help").out;
+    assert!(help.contains("--backlog") && !help.contains("--accept-queue"));
+}
+
 /// docs/promise.md: what a report of a fault and an upgrade need to know of a build.
 #[test]
 fn the_version_names_formats_build_and_drivers() {
