@@ -22,12 +22,14 @@ fn settings() -> Settings {
     settings
 }
 
-/// A session of `uN` with the resource `r`.
-fn bind(host: &mut Host, user: usize) -> ConnId {
-    let (conn, _) = host.arrive(u32::try_from(user).expect("few"), &format!("u{user}"));
+/// A session of `uN`.
+fn bind(host: &mut Host, slot: usize, user: usize, resource: &str) -> ConnId {
+    let (conn, _) = host.arrive(u32::try_from(slot).expect("few"), &format!("u{user}"));
     host.ask(
         conn,
-        "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>",
+        &format!(
+            "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"
+        ),
     );
     conn
 }
@@ -46,7 +48,7 @@ impl Scene {
         let mut clients = Vec::new();
         for user in 0..users {
             host.account(&format!("u{user}"));
-            clients.push(bind(&mut host, user));
+            clients.push(bind(&mut host, user, user, "r"));
         }
         let mut scene = Scene { host, heard: vec![String::new(); users], clients };
         scene.enters(0, "u0");
@@ -56,6 +58,13 @@ impl Scene {
         scene.passes_ms(ROOM_COALESCED_MS);
         scene.heard.iter_mut().for_each(String::clear);
         scene
+    }
+
+    /// Another session of a user.
+    fn binds(&mut self, user: usize, resource: &str) {
+        let conn = bind(&mut self.host, self.clients.len(), user, resource);
+        self.clients.push(conn);
+        self.heard.push(String::new());
     }
 
     fn hears(&mut self, effects: &[Effect]) {
@@ -90,6 +99,14 @@ impl Scene {
 
     fn leaves(&mut self, user: usize, nick: &str) {
         self.says(user, &format!("<presence type='unavailable' to='{ROOM}/{nick}'/>"));
+    }
+
+    /// The owner changes a role or an affiliation.
+    fn changes(&mut self, item: &str) {
+        self.says(
+            0,
+            &format!("<iq type='set' id='k' to='{ROOM}'><query xmlns='{MUC}#admin'><item {item}/></query></iq>"),
+        );
     }
 
     fn take(&mut self, user: usize) -> String {
@@ -192,7 +209,7 @@ fn a_restart_loses_no_leave() {
     assert_eq!((scene.take(2), rows(&scene.host)), (String::new(), 1));
     let mut later = Host::new(settings());
     later.disk = std::mem::take(&mut scene.host.disk);
-    let conn = bind(&mut later, 2);
+    let conn = bind(&mut later, 2, 2, "r");
     let text = said(&later.ask(conn, &format!("<message type='groupchat' to='{ROOM}'><body>x</body></message>")));
     let of_u1: Vec<&str> = presences(&text).into_iter().filter(|one| one.contains(&format!("{ROOM}/u1'"))).collect();
     assert!(matches!(&of_u1[..], [one] if one.contains("type='unavailable'")), "{text}");
@@ -226,7 +243,7 @@ fn messages_and_kicks_are_in_order_with_presence() {
     let (came, spoke) = (text.find("<presence"), text.find("<body>here</body>"));
     assert!(came.is_some() && came < spoke, "{text}");
     scene.is_now(1, "renamed", "chat");
-    scene.says(0, &format!("<iq type='set' id='k' to='{ROOM}'><query xmlns='{MUC}#admin'><item nick='renamed' role='none'/></query></iq>"));
+    scene.changes("nick='renamed' role='none'");
     let text = scene.take(2);
     let all = presences(&text);
     assert_eq!(all.len(), 3, "{text}");
@@ -253,45 +270,56 @@ fn those_who_take_over_a_nick_are_told_apart() {
     assert!(of_nick[0].contains("unavailable") && !of_nick[1].contains("unavailable"), "{text}");
 }
 
-/// Whatever occupants do, an occupant that only listens knows the nicks that are there, each with the
-/// user who has it, and never loses one who has come back.
+/// Whatever occupants do, with one session or two, and whatever is done to them, an occupant that only
+/// listens knows the nicks that are there, each with the user that has it.
 #[test]
 fn a_listener_ends_up_with_the_truth() {
     for seed in 0..12 {
         let users = ROOM_COALESCED_SEATS + 4;
         let (mut scene, mut random) = (Scene::new(users), Random::new(seed));
-        let mut truth: BTreeMap<String, usize> = (0..users).map(|user| (format!("u{user}"), user)).collect();
+        // Six users act. Each has a second session.
+        (3..9).for_each(|user| scene.binds(user, "s"));
+        let user_of = |session: usize| if session < users { session } else { session - users + 3 };
+        // The nicks of sessions, and what the listener knows: nicks and occupant ids.
+        let mut inside: BTreeMap<usize, String> = (0..users).map(|user| (user, format!("u{user}"))).collect();
         let mut known: BTreeMap<String, String> = BTreeMap::new();
-        // What it was sent on entering, by the occupant ids.
         scene.enters(2, "u2");
-        for step in 0..300 {
-            let user = 3 + random.index(6);
-            let own = truth.iter().find(|(_, of)| **of == user).map(|(nick, _)| nick.clone());
+        for step in 0..400 {
+            let session = [3, users][random.index(2)] + random.index(6);
+            let user = user_of(session);
             let nick = format!("x{}", random.below(5));
-            match (random.below(4), own) {
+            let holder = inside.iter().find(|(_, of)| **of == nick).map(|(session, _)| user_of(*session));
+            match (random.below(8), inside.get(&session).cloned()) {
                 (0, Some(own)) => {
-                    scene.leaves(user, &own);
-                    truth.remove(&own);
+                    scene.leaves(session, &own);
+                    inside.remove(&session);
                 }
-                (1, Some(own)) if !truth.contains_key(&nick) => {
-                    scene.is_now(user, &nick, "chat");
-                    truth.remove(&own);
-                    truth.insert(nick, user);
+                (1, Some(_)) if holder.is_none() => {
+                    scene.is_now(session, &nick, "chat");
+                    inside.insert(session, nick);
                 }
                 (2, Some(own)) => {
-                    scene.says(user, &format!("<message type='groupchat' to='{ROOM}'><body>{own}</body></message>"));
+                    scene.says(session, &format!("<message type='groupchat' to='{ROOM}'><body>{own}</body></message>"));
                 }
-                (_, None) if !truth.contains_key(&nick) => {
-                    scene.enters(user, &nick);
-                    truth.insert(nick, user);
+                (3, Some(own)) => {
+                    scene.changes(&format!("nick='{own}' role='none'"));
+                    inside.retain(|_, nick| *nick != own);
                 }
-                (_, Some(own)) => scene.is_now(user, &own, "away"),
+                (4, _) => {
+                    let affiliation = ["member", "none"][random.index(2)];
+                    scene.changes(&format!("jid='u{user}@localhost' affiliation='{affiliation}'"));
+                }
+                (_, None) if holder.is_none_or(|holder| holder == user) => {
+                    scene.enters(session, &nick);
+                    inside.insert(session, nick);
+                }
+                (_, Some(own)) => scene.is_now(session, &own, "away"),
                 _ => {}
             }
             if random.below(5) == 0 {
                 scene.passes_ms(random.below(2 * ROOM_COALESCED_MS));
             }
-            if step == 299 {
+            if step == 399 {
                 scene.passes_ms(2 * ROOM_COALESCED_MS);
             }
             let text = scene.take(2);
@@ -304,7 +332,7 @@ fn a_listener_ends_up_with_the_truth() {
                     true => {
                         let former = known.remove(&nick);
                         assert_eq!(former, Some(id.clone()), "seed {seed}: the end of a visit that was not known");
-                        if let Some((_, renamed)) = one.split_once(" nick='") {
+                        if let Some((_, renamed)) = one.split_once(" nick='").filter(|_| one.contains("code='303'")) {
                             known.insert(renamed.split_once('\'').expect("its end").0.to_owned(), id);
                         }
                     }
@@ -315,9 +343,9 @@ fn a_listener_ends_up_with_the_truth() {
                 }
             }
         }
-        let nicks: Vec<&String> = known.keys().collect();
-        assert_eq!(nicks, truth.keys().collect::<Vec<_>>(), "seed {seed}");
-        let ids: BTreeMap<&String, &String> = known.values().zip(known.keys()).collect();
-        assert_eq!(ids.len(), known.len(), "seed {seed}: each user has one occupant id");
+        let truth: BTreeMap<&String, usize> = inside.iter().map(|(session, nick)| (nick, user_of(*session))).collect();
+        assert_eq!(known.keys().collect::<Vec<_>>(), truth.keys().copied().collect::<Vec<_>>(), "seed {seed}");
+        let ids: BTreeMap<usize, &String> = truth.values().copied().zip(known.values()).collect();
+        assert!(truth.iter().all(|(nick, user)| ids[user] == &known[*nick]), "seed {seed}: one occupant id per user");
     }
 }
