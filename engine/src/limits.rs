@@ -1103,6 +1103,12 @@ pub const ROOM_INVITATIONS_AT_ONCE: usize = 10;
 /// Requests to register with a room that wait for its admins: one per user.
 pub const ROOM_REQUESTS_MAX: usize = 50;
 
+/// Requests of which the admins in the room are told at once. Others they get on entering.
+pub const ROOM_REQUESTS_BURST: u32 = 10;
+
+/// Seconds between two requests of which they are told, on average.
+pub const ROOM_REQUESTS_EVERY_S: u32 = 6;
+
 /// Bytes of the URI or the title of a hat.
 pub const ROOM_HAT_BYTES_MAX: usize = 256;
 

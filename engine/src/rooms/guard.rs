@@ -2,7 +2,7 @@
 //! users with an affiliation may enter.
 
 use crate::kernel::Kernel;
-use crate::limits::ROOM_JOINS_BURST_S;
+use crate::limits::{ROOM_JOINS_BURST_S, ROOM_REQUESTS_BURST, ROOM_REQUESTS_EVERY_S};
 use crate::store::room::Affiliation;
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
@@ -17,8 +17,25 @@ pub(super) fn domain_of(bare: &str) -> &str {
 pub(super) struct Guard {
     /// Monotonic second until which the room is closed.
     closed_until_s: u32,
-    /// Monotonic microsecond at which the joins so far would have taken place at the permitted rate.
-    joins_us: u64,
+    joins: Rate,
+    /// Of requests to register, as far as admins are told of them.
+    requests: Rate,
+}
+
+/// What has taken place at a permitted rate: the monotonic microsecond at which that would be over.
+#[derive(Debug, Default)]
+struct Rate(u64);
+
+impl Rate {
+    /// Whether one more may take place: one in so many microseconds, and those of the burst at once.
+    fn admits(&mut self, now_us: u64, each_us: u64, burst_us: u64) -> bool {
+        let next_us = self.0.max(now_us) + each_us;
+        let admits = next_us <= now_us + burst_us;
+        if admits {
+            self.0 = next_us;
+        }
+        admits
+    }
 }
 
 impl Guard {
@@ -40,16 +57,13 @@ impl Guard {
     /// Whether one more may join at this rate per second; 0 for any. Those of the last
     /// [`ROOM_JOINS_BURST_S`] seconds may come at once.
     fn admits(&mut self, now_us: u64, per_s: u32) -> bool {
-        if per_s == 0 {
-            return true;
-        }
-        let (each_us, burst_us) = (1_000_000 / u64::from(per_s), u64::from(ROOM_JOINS_BURST_S) * 1_000_000);
-        let next_us = self.joins_us.max(now_us) + each_us;
-        let admits = next_us <= now_us + burst_us;
-        if admits {
-            self.joins_us = next_us;
-        }
-        admits
+        per_s == 0 || self.joins.admits(now_us, 1_000_000 / u64::from(per_s), u64::from(ROOM_JOINS_BURST_S) * 1_000_000)
+    }
+
+    /// Whether the admins are told of one more request to register.
+    pub(super) fn tells_admins(&mut self, kernel: &Kernel) -> bool {
+        let each_us = u64::from(ROOM_REQUESTS_EVERY_S) * 1_000_000;
+        self.requests.admits(kernel.now.mono_ms * 1_000, each_us, u64::from(ROOM_REQUESTS_BURST) * each_us)
     }
 
     /// Whether somebody may enter, as far as strangers are limited. Users with an affiliation always

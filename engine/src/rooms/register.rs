@@ -167,8 +167,11 @@ impl Room {
         self.tell_known(kernel, bare, true);
         let form = self.approval(bare, &nick);
         self.requests.insert(bare.into(), nick);
-        let admins = self.sessions(|one| one.affiliation >= Affiliation::Admin);
-        self.cast(kernel, APPROVAL, &self.jid, &form, 0, admins);
+        // Others are sent to them when they enter.
+        if self.guard.tells_admins(kernel) {
+            let admins = self.sessions(|one| one.affiliation >= Affiliation::Admin);
+            self.cast(kernel, APPROVAL, &self.jid, &form, 0, admins);
+        }
         Ok(())
     }
 

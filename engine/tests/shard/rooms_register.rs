@@ -1,7 +1,7 @@
 //! Registration with rooms (XEP-0045 7.10, 9.9): which users become members, which nicks are free, and
 //! what waits for the admins.
 
-use throng_engine::limits::ROOM_REQUESTS_MAX;
+use throng_engine::limits::{ROOM_REQUESTS_BURST, ROOM_REQUESTS_EVERY_S, ROOM_REQUESTS_MAX};
 use throng_engine::settings::Settings;
 use throng_sim::host::{Host, said};
 
@@ -267,10 +267,20 @@ fn requests_that_wait_are_few() {
         let to = format!("to='u{user}@localhost");
         said(effects).split("<iq ").filter(|iq| iq.contains(&to)).map(str::to_owned).collect::<String>()
     };
+    let mut told = 0;
     for n in 0..2 * ROOM_REQUESTS_MAX {
         let effects = host.ask(clients[1], &request(&format!("often{n}")));
         assert!(own_answer(&effects, 1).contains("type='result'"), "{}", said(&effects));
+        told += said(&effects).matches("Registration request").count();
     }
+    // A stranger does not flood the admins. They get the last request when they enter.
+    assert_eq!(told, ROOM_REQUESTS_BURST as usize);
+    let entering = format!("<presence to='cave@conference.localhost/u0'><x xmlns='{MUC}'/></presence>");
+    let heard = said(&host.ask(clients[0], &entering));
+    assert!(heard.matches("Registration request").count() == 1 && heard.contains("<value>often99</value>"), "{heard}");
+    host.now.mono_ms += 1_000 * u64::from(ROOM_REQUESTS_EVERY_S);
+    let effects = host.ask(clients[1], &request("later"));
+    assert!(said(&effects).contains("Registration request"), "{}", said(&effects));
     for (user, client) in clients.iter().enumerate().skip(2) {
         let effects = host.ask(*client, &request(&format!("n{user}")));
         let (answer, fits) = (own_answer(&effects, user), user <= ROOM_REQUESTS_MAX);
