@@ -8,7 +8,7 @@ use crate::letters::Kind;
 use crate::limits::ROOM_DIRECTORY_PAGE;
 use crate::rooms::requests::{NS_INFO, NS_ITEMS, NS_PING};
 use crate::rooms::visit::NS_MUC;
-use crate::rooms::{Rooms, refuse, search};
+use crate::rooms::{Rooms, charge_bytes, refuse, search};
 use crate::router::users::Incoming;
 use crate::store::Found;
 use crate::store::room::Listed;
@@ -87,6 +87,8 @@ impl Rooms {
             cx.kernel.send_error_letter("iq", id.as_deref(), &service, &from, condition);
             return cx.kernel.confirm(origin);
         };
+        let bytes = rows.iter().map(|row| row.sort.len() + row.value.len()).sum();
+        charge_bytes(&mut cx.kernel, origin, &from, bytes);
         let shown = page.as_ref().map_or(rows.len(), |(most, _)| *most);
         let rooms =
             rows.iter().take(shown).filter_map(|row| Some((Listed::local_of(row)?, Listed::decode(&row.value)?)));

@@ -157,6 +157,28 @@ fn one_request_reads_a_bounded_part_of_the_directory() {
     assert_eq!(addresses(&scene.searches(&[("q", "love")], &page)).len(), 9);
 }
 
+/// A short request that reads much of the directory is paid for, whether it finds anything or not: a
+/// session that repeats it is not read from for a while.
+#[test]
+fn what_is_read_of_the_directory_is_charged() {
+    let long = "x".repeat(1_000);
+    let many: Vec<_> = (0..ROOM_DIRECTORY_PAGE).map(|n| (format!("r{n:03}"), "War", &*long)).collect();
+    let items =
+        format!("<iq type='get' id='i' to='{SERVICE}'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>");
+    for listed in [true, false] {
+        let mut scene = Scene::new(&many);
+        let mut asked = 0;
+        while scene.host.shard.counters().work_paused.get() == 0 {
+            assert!(asked < 30, "half a megabyte each");
+            asked += 1;
+            match listed {
+                true => scene.asks(&items),
+                false => scene.searches(&[("q", "love")], ""),
+            };
+        }
+    }
+}
+
 /// XEP-0055 2.1, 3: the same by the older protocol.
 #[test]
 fn the_older_protocol_finds_them_too() {
