@@ -22,9 +22,9 @@ pub(super) const NS: &str = "vcard-temp";
 /// A vCard that is to be that of the room; an empty one removes the last.
 #[derive(Debug)]
 pub(super) struct Card {
-    xml: Vec<u8>,
-    hashes: Hashes,
-    is_empty: bool,
+    pub(super) xml: Vec<u8>,
+    pub(super) hashes: Hashes,
+    pub(super) is_empty: bool,
 }
 
 impl Card {

@@ -6,6 +6,8 @@
 //! <room xmlns='urn:throng:room:0' name='cave' created='2026-01-01T00:00:00Z'>
 //!   <x xmlns='jabber:x:data' type='submit'>...</x>          the configuration (10.2)
 //!   <subject by='nick' at='2026-01-02T00:00:00Z'>...</subject>
+//!   <hats><hat uri='urn:host' title='Host' hue='327.25'><jid>romeo@localhost</jid></hat></hats>
+//!   <vCard xmlns='vcard-temp'>...</vCard>                   the avatar (XEP-0486)
 //!   <item xmlns='http://jabber.org/protocol/muc#admin' affiliation='owner' jid='romeo@localhost' nick='r'/>
 //! </room>
 //! ```
@@ -18,13 +20,18 @@ use minidom::Element as Tree;
 
 use crate::extension::datetime;
 use crate::id::Domains;
-use crate::limits::{ROOM_REASON_BYTES_MAX, ROOM_SUBJECT_BYTES_MAX, beginning};
+use crate::limits::{
+    ROOM_HATS_BYTES_MAX, ROOM_HATS_PER_USER_MAX, ROOM_REASON_BYTES_MAX, ROOM_SUBJECT_BYTES_MAX, beginning,
+};
 use crate::rooms::admin::NS_ADMIN;
+use crate::rooms::avatar::{self, Card};
 use crate::rooms::config::{NS_CONFIG, apply};
 use crate::rooms::fields::submitted;
 use crate::rooms::form::{self, Submitted};
+use crate::rooms::hats::hat;
 use crate::store::Batch;
 use crate::store::room::{Affiliation, Config, Listed, Position, Record, Standing, Subject, put_known};
+use crate::store::room_extra::{Hats, put_card};
 use crate::wire::jid::{self, Jid, bare_of, resource_of};
 use crate::wire::text::Writer;
 
@@ -49,6 +56,24 @@ pub fn begin(out: &mut Vec<u8>, local: &str, record: &Record) {
     }
 }
 
+/// Writes the hats of the room, and the XML of its vCard.
+pub fn extra(out: &mut Vec<u8>, hats: &Hats, card: Option<&[u8]>) {
+    let mut writer = Writer::new(out);
+    if !hats.known.is_empty() {
+        writer.open("hats");
+        for hat in &hats.known {
+            writer.open("hat").attribute("uri", &hat.uri).attribute("title", &hat.title);
+            writer.attribute_if("hue", hat.hue.as_deref());
+            for (bare, _) in hats.worn.iter().filter(|(_, uri)| *uri == hat.uri) {
+                writer.leaf("jid", bare);
+            }
+            writer.close();
+        }
+        writer.close();
+    }
+    writer.raw(card.unwrap_or_default());
+}
+
 /// Writes a user of the room.
 pub fn user(out: &mut Vec<u8>, bare: &str, standing: &Standing) {
     let mut writer = Writer::new(out);
@@ -65,12 +90,34 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</room>\n");
 }
 
+/// Reads the hats of a room.
+fn hats(element: &Tree) -> Result<Hats, String> {
+    let mut all = Hats::default();
+    for given in element.children().filter(|child| child.is("hat", NS)) {
+        let text = |name| given.attr(name).filter(|text| !text.trim().is_empty()).ok_or("a hat has no URI or title");
+        let hat =
+            hat(text("uri")?, text("title")?, given.attr("hue")).map_err(|_| "a hat has a text that cannot be")?;
+        for jid in given.children().filter(|child| child.is("jid", NS)) {
+            let text = jid.text();
+            let jid = jid::normalise(&text).map_err(|_| "a hat is worn by no valid JID")?;
+            all.worn.push((bare_of(&jid).into(), hat.uri.clone()));
+        }
+        if all.get(&hat.uri).is_some() {
+            return Err("two hats have one URI".into());
+        }
+        all.known.push(hat);
+    }
+    if all.bytes() > ROOM_HATS_BYTES_MAX { Err("the room has too many hats".into()) } else { Ok(all) }
+}
+
 /// A room that is being read.
 #[derive(Debug)]
 pub struct Arriving {
     jid: Box<str>,
     config: Option<Config>,
     subject: Subject,
+    hats: Hats,
+    card: Option<Card>,
     created_ms: u64,
     users: BTreeMap<Box<str>, Standing>,
     /// For whom each nick is reserved.
@@ -89,6 +136,8 @@ impl Arriving {
             jid: jid.as_str().into(),
             config: None,
             subject: Subject::default(),
+            hats: Hats::default(),
+            card: None,
             created_ms,
             users: BTreeMap::new(),
             nicks: BTreeMap::new(),
@@ -125,6 +174,15 @@ impl Arriving {
             }
             let time_ms = element.attr("at").and_then(datetime::parse).map_or(self.created_ms, |us| us / 1_000);
             self.subject = Subject { text: text.into(), nick: nick.into(), time_ms };
+            return Ok(());
+        }
+        if element.is("hats", NS) {
+            self.hats = hats(element)?;
+            return Ok(());
+        }
+        if element.is("vCard", avatar::NS) {
+            let card = Card::of(element).map_err(|_| "the vCard is too large, or an image in it is none")?;
+            self.card = Some(card).filter(|card| !card.is_empty);
             return Ok(());
         }
         match element.is("item", NS_ADMIN) {
@@ -165,7 +223,7 @@ impl Arriving {
     /// # Errors
     /// It has no configuration: nothing is written.
     pub fn put(self, batch: &mut Batch, domains: &Domains, secret: [u8; 16]) -> Result<(), String> {
-        let Arriving { jid, config, subject, created_ms, users, .. } = self;
+        let Arriving { jid, config, subject, mut hats, card, created_ms, users, .. } = self;
         let mut config = config.ok_or("the room has no configuration that can be: it is left out")?;
         // It has no occupants yet, and would end with the first one.
         config.persistent = true;
@@ -179,6 +237,19 @@ impl Arriving {
         if let Some((local, service)) = jid.split_once('@').filter(|_| config.public) {
             let listed = Listed { name: config.name.clone(), description: config.description.clone() };
             listed.put(batch, service, local);
+        }
+        // Only users with an affiliation wear hats, and a few each.
+        let mut worn: BTreeMap<Box<str>, usize> = BTreeMap::new();
+        hats.worn.retain(|(bare, _)| {
+            let count = worn.entry(bare.clone()).or_default();
+            *count += 1;
+            *count <= ROOM_HATS_PER_USER_MAX && users.get(bare).is_some_and(Standing::is_member)
+        });
+        if !hats.known.is_empty() {
+            hats.put(batch, &jid);
+        }
+        if let Some(card) = card {
+            put_card(batch, &jid, Some((&card.xml, &card.hashes)));
         }
         let owners = u32::try_from(owners).unwrap_or(u32::MAX);
         Record { config, subject, secret, owners, locked: false, created_ms, said: Position::default() }

@@ -102,8 +102,21 @@ pub(super) fn hash(hats: &Hats) -> Option<String> {
 
 /// A field of a submitted form that must have a value.
 fn text<'a>(form: &'a Submitted, var: &str) -> Result<&'a str, Refusal> {
-    let value = form.one(var).filter(|value| !value.trim().is_empty()).ok_or(StanzaCondition::BadRequest)?;
-    if value.len() > ROOM_HAT_BYTES_MAX { Err(StanzaCondition::NotAcceptable.into()) } else { Ok(value) }
+    Ok(form.one(var).filter(|value| !value.trim().is_empty()).ok_or(StanzaCondition::BadRequest)?)
+}
+
+/// A hat with these texts.
+///
+/// # Errors
+/// `not-acceptable` for one that is too long, or a hue that is no angle.
+pub(super) fn hat(uri: &str, title: &str, hue: Option<&str>) -> Result<Hat, StanzaCondition> {
+    let is_angle = |hue: &str| {
+        hue.len() <= ROOM_HUE_BYTES_MAX && hue.parse::<f32>().is_ok_and(|angle| (0.0..=360.0).contains(&angle))
+    };
+    if uri.len().max(title.len()) > ROOM_HAT_BYTES_MAX || hue.is_some_and(|hue| !is_angle(hue)) {
+        return Err(StanzaCondition::NotAcceptable);
+    }
+    Ok(Hat { uri: uri.into(), title: title.into(), hue: hue.map(Into::into) })
 }
 
 impl Room {
@@ -195,14 +208,7 @@ impl Room {
     /// XEP-0317 3.2.
     fn create_hat(&mut self, kernel: &mut Kernel, form: &Submitted) -> Result<(), Refusal> {
         let (uri, title) = (text(form, URI)?, text(form, TITLE)?);
-        let hue = form.one(HUE).filter(|hue| !hue.is_empty());
-        let fits = |hue: &str| {
-            hue.len() <= ROOM_HUE_BYTES_MAX && hue.parse::<f32>().is_ok_and(|angle| (0.0..=360.0).contains(&angle))
-        };
-        if hue.is_some_and(|hue| !fits(hue)) {
-            return Err(StanzaCondition::NotAcceptable.into());
-        }
-        let hat = Hat { uri: uri.into(), title: title.into(), hue: hue.map(Into::into) };
+        let hat = hat(uri, title, form.one(HUE).filter(|hue| !hue.is_empty()))?;
         let mut hats = self.hats.clone();
         match hats.known.iter_mut().find(|known| *known.uri == *uri) {
             Some(known) => *known = hat,

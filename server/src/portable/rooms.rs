@@ -10,6 +10,7 @@ use throng_engine::id::Domains;
 use throng_engine::portable::NS;
 use throng_engine::rooms::exchange::{self, Arriving};
 use throng_engine::store::room::{Record, Standing};
+use throng_engine::store::room_extra::{self, Hats};
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::parts::{At, Part, Source as _};
@@ -79,6 +80,8 @@ pub fn export(to: &Path, plan: &Rooms<'_>, only: &[String], step: &mut dyn FnMut
             }
             let Some(record) = record(engine, &jid)? else { continue };
             exchange::begin(&mut text, local, &record);
+            let (hats, card) = extra(engine, &jid)?;
+            exchange::extra(&mut text, &hats, card.as_deref());
             users(engine, &jid, &mut |bare, standing| {
                 exchange::user(&mut text, bare, standing);
                 summary.affiliations += 1;
@@ -104,6 +107,16 @@ pub fn export(to: &Path, plan: &Rooms<'_>, only: &[String], step: &mut dyn FnMut
     out.write(&text)?;
     summary.bytes = out.finish(true)?;
     Ok(summary)
+}
+
+/// The hats of a room, and the XML of its vCard.
+fn extra(engine: &dyn Engine, jid: &str) -> Result<(Hats, Option<Vec<u8>>), Wrong> {
+    let hats = match engine.read(&room_extra::query(jid))? {
+        Found::Rows { rows, .. } => room_extra::decode(&rows).0,
+        _ => Hats::default(),
+    };
+    let card = engine.read(&room_extra::card_query(jid))?.value();
+    Ok((hats, card.and_then(|card| room_extra::card_decode(&card))))
 }
 
 /// Passes the users of a room on.

@@ -7,6 +7,7 @@ use throng_engine::id::Domains;
 use throng_engine::portable::NS;
 use throng_engine::rooms::exchange;
 use throng_engine::store::room::{Affiliation, Config, Listed, Record, Standing, Subject, known_query};
+use throng_engine::store::room_extra::{self, Hashes, Hat, Hats};
 use throng_engine::store::{Batch, Found};
 
 use super::rooms::{Rooms, export, import};
@@ -100,6 +101,15 @@ fn a_room_is_the_same_after_export_and_import() {
     for (bare, standing) in &users {
         standing.put(&mut batch, CAVE, bare, &Standing::default());
     }
+    let hat =
+        |uri: &str, hue: Option<&str>| Hat { uri: uri.into(), title: "A <host>".into(), hue: hue.map(Into::into) };
+    let worn = vec![("hecate@capulet.com".into(), "urn:one".into())];
+    let hats = Hats { known: vec![hat("urn:one", Some("327.25")), hat("urn:two", None)], worn };
+    hats.put(&mut batch, CAVE);
+    let card = b"<vCard xmlns='vcard-temp'><PHOTO><BINVAL>AAAA</BINVAL></PHOTO></vCard>";
+    // The hash of three bytes of 0.
+    let hashes = Hashes(vec![*b"\x29\xe2\xdc\xfb\xb1\x6f\x63\xbb\x02\x54\xdf\x75\x85\xa1\x5b\xb6\xfb\x5e\x92\x7d"]);
+    room_extra::put_card(&mut batch, CAVE, Some((card, &hashes)));
     // More than are read at once.
     let member = Standing { affiliation: Affiliation::Member, ..Standing::default() };
     for n in 0..5_000 {
@@ -119,6 +129,11 @@ fn a_room_is_the_same_after_export_and_import() {
     for (bare, of) in &users {
         assert_eq!(standing(&to, bare), *of);
     }
+    let Found::Rows { rows: extra, .. } = to.read(&room_extra::query(CAVE)).expect("read") else { panic!("a range") };
+    assert_eq!(room_extra::decode(&extra), (hats, Some(hashes)));
+    let stored = to.read(&room_extra::card_query(CAVE)).expect("read").value().expect("a vCard");
+    let stored = String::from_utf8(room_extra::card_decode(&stored).expect("whole")).expect("text");
+    assert!(stored.contains("<BINVAL>AAAA</BINVAL>"), "{stored}");
     assert_eq!(rows(&to, &Standing::query_members(CAVE, 10_000)), 5_001);
     assert_eq!(rows(&to, &known_query("hecate@capulet.com", None, 10)), 1, "forgotten with the account");
     assert_eq!(rows(&to, &Listed::query(SERVICE, None, 10)), 2, "both are in the directory");
@@ -148,6 +163,9 @@ fn what_cannot_be_leaves_the_room_out_or_is_noted() {
         assert!(why(&summary).contains(left), "{}", why(&summary));
     }
     assert!(record(&engine, CAVE).is_none());
+    let worn: Vec<String> = (0..9)
+        .map(|n| format!("<hat uri='urn:{n}' title='X'><jid>a@capulet.com</jid><jid>stranger@capulet.com</jid></hat>"))
+        .collect();
     let users = [
         item("a@capulet.com/phone", "owner", " nick='a'"),
         item("b@capulet.com", "member", " nick='a'"),
@@ -157,15 +175,23 @@ fn what_cannot_be_leaves_the_room_out_or_is_noted() {
         item("e@capulet.com", "member", " nick='&#x202e;'"),
         "<subject xmlns='urn:throng:room:0'>".to_owned() + &"x".repeat(5_000) + "</subject>",
         "<y xmlns='urn:y'/>".to_owned(),
+        format!("<vCard xmlns='vcard-temp'><NOTE>{}</NOTE></vCard>", "x".repeat(70_000)),
+        "<hats xmlns='urn:throng:room:0'><hat uri='urn:x' title='X' hue='red'/></hats>".to_owned(),
+        "<hats xmlns='urn:throng:room:0'><hat uri='urn:x' title='X'/><hat uri='urn:x' title='X'/></hats>".to_owned(),
+        // A stranger wears none, and a user not more than five.
+        format!("<hats xmlns='urn:throng:room:0'>{}</hats>", worn.concat()),
     ];
     let summary = take(&engine, &room("cave", &good, &users.concat()));
     assert_eq!((summary.rooms, summary.affiliations), (1, 1), "{}", why(&summary));
-    assert_eq!(summary.notes().map(|note| note.times).sum::<u64>(), 6, "{}", why(&summary));
+    assert_eq!(summary.notes().map(|note| note.times).sum::<u64>(), 9, "{}", why(&summary));
     let cave = record(&engine, CAVE).expect("a room");
     assert!(
         cave.config.members_only && cave.config.persistent && cave.owners == 1 && cave.subject == Subject::default()
     );
     assert_eq!(standing(&engine, "a@capulet.com").nick.as_deref(), Some("a"));
+    let Found::Rows { rows, .. } = engine.read(&room_extra::query(CAVE)).expect("read") else { panic!("a range") };
+    let (hats, hashes) = room_extra::decode(&rows);
+    assert_eq!((hats.known.len(), hats.worn.len(), hashes), (9, 5, None));
 }
 
 #[test]
