@@ -27,8 +27,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::id::{Border, Crosses, Now};
+use crate::kernel::pending::Pending;
 use crate::letters::Letters;
 use crate::limits::CROSSING_BYTES_MAX;
+use crate::session::half::Halves;
 use crate::session::moved::{Handover, Moved};
 use crate::session::sm::Managed;
 
@@ -53,11 +55,16 @@ pub enum Kind {
     Bosh = 3,
     /// Stream management of a session: the part of its stream half that has a history.
     Management = 4,
+    /// A request that waits for an answer.
+    Pending = 5,
+    /// Both halves of a session.
+    Session = 6,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 4] = [Kind::Letters, Kind::Connection, Kind::Bosh, Kind::Management];
+    pub const ALL: [Kind; 6] =
+        [Kind::Letters, Kind::Connection, Kind::Bosh, Kind::Management, Kind::Pending, Kind::Session];
 
     /// The kind in words.
     pub const fn name(self) -> &'static str {
@@ -66,6 +73,8 @@ impl Kind {
             Kind::Connection => "a connection",
             Kind::Bosh => "a BOSH session",
             Kind::Management => "stream management of a session",
+            Kind::Pending => "a request that waits",
+            Kind::Session => "a session",
         }
     }
 }
@@ -90,6 +99,19 @@ impl Written for Handover {
 
 impl Written for Managed {
     const KIND: Kind = Kind::Management;
+}
+
+impl Written for Pending {
+    const KIND: Kind = Kind::Pending;
+}
+
+impl Crosses for Pending {
+    /// Nothing of what waits contains a monotonic time.
+    fn cross(&mut self, _: Border) {}
+}
+
+impl Written for Halves {
+    const KIND: Kind = Kind::Session;
 }
 
 /// Why a value cannot be written or read.
@@ -175,6 +197,25 @@ pub fn decode<T: Written>(bytes: &[u8], now: Now) -> Result<T, Error> {
     }
     value.cross(Border::Arrives(now));
     Ok(value)
+}
+
+/// Reads a value of any kind, and writes what was read.
+///
+/// # Errors
+/// All of [`Error`]; [`Error::Kind`] only for a kind that this build does not know.
+pub fn rewrite(bytes: &[u8], now: Now) -> Result<Vec<u8>, Error> {
+    fn again<T: Written>(bytes: &[u8], now: Now) -> Result<Vec<u8>, Error> {
+        encode(decode::<T>(bytes, now)?, now)
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| bytes.get(1) == Some(&(*kind as u8)));
+    match kind.unwrap_or(Kind::Letters) {
+        Kind::Letters => again::<Letters>(bytes, now),
+        Kind::Connection => again::<Moved>(bytes, now),
+        Kind::Bosh => again::<Handover>(bytes, now),
+        Kind::Management => again::<Managed>(bytes, now),
+        Kind::Pending => again::<Pending>(bytes, now),
+        Kind::Session => again::<Halves>(bytes, now),
+    }
 }
 
 fn damaged(kind: Kind, error: &postcard::Error) -> Error {

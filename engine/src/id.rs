@@ -116,7 +116,7 @@ impl Now {
 }
 
 /// The time of day of a turn: what of [`Now`] means the same in another process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Wall {
     /// See [`Now::wall_us`].
     pub wall_us: u64,

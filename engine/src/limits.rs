@@ -1224,6 +1224,10 @@ pub const CROSSING_BYTES_MAX: usize = 64 << 20;
 /// in memory.
 pub const CROSSING_LETTERS_MAX: usize = 1 << 20;
 
+/// Steps of one request that another process has written, each in the one before: every extension
+/// that joins another one's requests adds two.
+pub const CROSSING_NESTED_MAX: u8 = 16;
+
 /// Parcels on a link that the peer has not confirmed; with more, the link is renewed.
 pub const LINK_PARCELS_MAX: usize = 65_536;
 
@@ -1240,6 +1244,10 @@ pub const LINK_RETRY_MS: u64 = 50;
 
 /// Longest time between two attempts, milliseconds.
 pub const LINK_RETRY_MS_MAX: u64 = 800;
+
+/// Users whose contacts at a shard are told of their presence again in one step of the sweep, after a
+/// renewal of the link to it.
+pub const RENEWED_AT_ONCE: u32 = 64;
 
 /// Milliseconds after which the oldest unconfirmed parcel is given up and the link is renewed.
 pub const LINK_PATIENCE_MS: u64 = 10_000;

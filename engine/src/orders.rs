@@ -14,7 +14,7 @@ pub struct Order {
 }
 
 /// A requested action. JIDs are normalised, and may belong to domains that are not served.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Wanted {
     /// Create an account, or change its password.
     Put {
@@ -139,7 +139,7 @@ pub enum Wanted {
 }
 
 /// The users to count or list (XEP-0133 4.13 to 4.22).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Users {
     /// All users with an account.
     Registered,

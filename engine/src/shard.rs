@@ -52,6 +52,7 @@ pub mod outgoing;
 pub mod outside;
 pub mod proven;
 pub mod register;
+mod renewed;
 pub mod requests;
 pub mod restore;
 pub mod rooms;
@@ -59,6 +60,7 @@ pub mod sweep;
 pub mod tail;
 pub mod upgrade;
 pub mod websocket;
+mod written;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -214,6 +216,7 @@ impl Shard {
                 self.cx.kernel.counters.letters_in.add(batch.len() as u64);
                 self.read_letters(batch);
             }
+            Input::Renewed { peer } => self.link_renewed(peer),
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
             Input::Told { token, verdict } => self.told(token, verdict),

@@ -24,7 +24,6 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("session", &["extension", "follow", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
     ("letters", &["extension", "id", "limits", "session", "store", "web", "wire"]),
     ("link", &["limits"]),
-    ("codec", &["id", "letters", "limits", "session"]),
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
     ("settings", &["extension", "id", "limits", "session", "store", "web"]),
     ("observers", &["id", "limits", "ns", "wire"]),
@@ -34,6 +33,7 @@ const ENGINE: &[(&str, &[&str])] = &[
         "kernel",
         &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"],
     ),
+    ("codec", &["id", "kernel", "letters", "limits", "session"]),
     (
         "streams",
         &["id", "io", "kernel", "letters", "limits", "ns", "outbound", "session", "slots", "store", "web", "wire"],

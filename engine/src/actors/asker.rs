@@ -51,7 +51,7 @@ impl Actors {
                 let mut out = Vec::with_capacity(256);
                 write(&mut out);
                 self.reply(cx, session, &out);
-                if asker.paced.is_none() {
+                if !asker.paced {
                     self.stanza_done(cx, session, seq);
                 }
             }

@@ -288,7 +288,7 @@ impl Components {
             id: element.id().map(Into::into),
             from: way.from.into(),
             to: Some(way.to.as_str().into()),
-            paced: None,
+            paced: false,
             front: None,
         }))
     }

@@ -5,7 +5,7 @@ use crate::actors::Actors;
 use crate::components::Components;
 use crate::components::seats::Waits;
 use crate::extension;
-use crate::id::{ActorKind, ConnId, DomainId, Domains};
+use crate::id::{ActorKind, ConnId, DomainId, Domains, ShardId};
 use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
 use crate::letters::{Delivery, Kind, Letter};
 use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
@@ -156,7 +156,18 @@ impl Components {
     /// Informs all shards, so that service discovery lists the connected components.
     fn component_news(&mut self, cx: &mut Streams, domain: DomainId, there: bool) {
         for shard in 0..cx.kernel.settings.shards() {
-            cx.kernel.letters_to(crate::id::ShardId(shard)).push(Letter::Component { domain, there });
+            cx.kernel.letters_to(ShardId(shard)).push(Letter::Component { domain, there });
+        }
+    }
+
+    /// The link to this shard was renewed: it may not know which components of this home are
+    /// connected.
+    pub(crate) fn link_renewed(&mut self, cx: &mut Streams, peer: ShardId) {
+        let (settings, own) = (cx.kernel.settings.clone(), cx.kernel.id);
+        let all = settings.component_secrets.iter().filter(|(name, _)| settings.home(name) == own);
+        for domain in all.filter_map(|(name, _)| component_at(&settings.domains, name)) {
+            let there = self.seats.get(domain).is_some();
+            cx.kernel.letters_to(peer).push(Letter::Component { domain, there });
         }
     }
 

@@ -1,7 +1,7 @@
 //! The operator's announcements: sent to all sessions of this shard, a few at a time, and once to
 //! each user who logs in later.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::actors::Actors;
@@ -26,8 +26,8 @@ pub(crate) struct Announcements {
     under_way: VecDeque<UnderWay>,
     /// The announcement for users who log in later.
     kept: Option<Arc<Kept>>,
-    /// Users whose rows are being read, with the session to notify; bounded by the sessions.
-    looks: BTreeMap<u32, SessionId>,
+    /// Bare JIDs of users whose rows are being read; bounded by the sessions.
+    looks: BTreeSet<Box<str>>,
     /// Number of sessions notified since the start.
     told: u64,
 }
@@ -166,13 +166,13 @@ impl Contacts {
             return;
         }
         let Some(user) = actors.sessions.get(session).map(|session| session.user) else { return };
-        if self.announcements.looks.contains_key(&user) {
+        let account: Box<str> = actors.bare_of_user(user).into();
+        if !self.announcements.looks.insert(account.clone()) {
             return;
         }
-        self.announcements.looks.insert(user, session);
-        let queries = vec![announcement::seen(&actors.bare_of_user(user))];
+        let queries = vec![announcement::seen(&account)];
         cx.tell(session, Down::Charge(most_work(&queries)));
-        cx.kernel.read(Pending::User(UserRead::Announcement { user, session }), queries);
+        cx.kernel.read(Pending::User(UserRead::Announcement { account, session }), queries);
     }
 
     /// The announcement that a user was shown last has been read. An unreadable row counts as none.
@@ -180,15 +180,18 @@ impl Contacts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        user: u32,
+        account: &str,
         session: SessionId,
         found: &[Found],
     ) {
-        self.announcements.looks.remove(&user);
+        self.announcements.looks.remove(account);
         let Some(kept) = self.kept_now(cx).filter(|kept| kept.number > announcement::seen_number(found)) else {
             return;
         };
-        let there = actors.sessions.get(session).is_some_and(|session| session.user == user && session.is_available());
+        let there = actors
+            .sessions
+            .get(session)
+            .is_some_and(|session| actors.users.is(session.user, account) && session.is_available());
         if there && self.tell_announcement(cx, actors, session, &kept.text, Some(kept.at_us)) {
             self.note_seen(cx, actors, session, kept.number);
         }

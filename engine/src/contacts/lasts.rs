@@ -37,8 +37,8 @@ const WALK_TRIES: usize = 4 * LAST_ITEMS_SESSIONS;
 #[derive(Debug)]
 struct Active {
     session: SessionId,
-    /// Number of homes that have not answered.
-    homes: usize,
+    /// Homes that have not answered; `None` while the roster is being read.
+    homes: Option<Vec<ShardId>>,
     since_ms: u64,
 }
 
@@ -134,31 +134,56 @@ impl Contacts {
                 self.lasts.waiting.push_back(session);
                 continue;
             }
-            self.lasts.active.push(Active { session, homes: usize::MAX, since_ms });
+            self.lasts.active.push(Active { session, homes: None, since_ms });
             self.roster_step(cx, actors, user, RosterStep::Walk { session });
         }
     }
 
-    /// A page was requested from this many homes.
-    pub(crate) fn walked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, homes: usize) {
+    /// A page was requested from these homes.
+    pub(crate) fn walked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, homes: Vec<ShardId>) {
         if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
-            active.homes = homes;
+            active.homes = Some(homes);
         }
         self.walk_ended(cx, actors, session);
     }
 
     /// A home has finished all contacts of a page.
-    pub(crate) fn looked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, work: u64) {
+    pub(crate) fn looked(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        home: ShardId,
+        session: SessionId,
+        work: u64,
+    ) {
         cx.tell(session, Down::Charge(work));
-        if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
-            active.homes = active.homes.saturating_sub(1);
+        self.answered_by(cx, actors, home, session);
+    }
+
+    /// No answer of this home arrives any more: pages go on without the contacts there.
+    pub(super) fn looked_all(&mut self, cx: &mut Streams, actors: &mut Actors, home: ShardId) {
+        for session in self.lasts.active.iter().map(|active| active.session).collect::<Vec<_>>() {
+            self.answered_by(cx, actors, home, session);
+        }
+        // Nobody waits for what this home has asked.
+        self.lasts.groups.values_mut().filter(|group| group.shard == home).for_each(|group| group.session = None);
+    }
+
+    fn answered_by(&mut self, cx: &mut Streams, actors: &mut Actors, home: ShardId, session: SessionId) {
+        let active = self.lasts.active.iter_mut().find(|active| active.session == session);
+        if let Some(homes) = active.and_then(|active| active.homes.as_mut()) {
+            homes.retain(|other| *other != home);
         }
         self.walk_ended(cx, actors, session);
     }
 
     /// Queues a session for its next page if its page is done.
     fn walk_ended(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId) {
-        let Some(at) = self.lasts.active.iter().position(|a| a.session == session && a.homes == 0) else { return };
+        let Some(at) =
+            self.lasts.active.iter().position(|a| a.session == session && a.homes.as_ref().is_some_and(Vec::is_empty))
+        else {
+            return;
+        };
         self.lasts.active.swap_remove(at);
         let extra = actors.sessions.get(session).and_then(|session| session.extra.as_ref());
         if extra.is_some_and(|extra| extra.walk.is_some()) {

@@ -9,11 +9,14 @@ mod interests;
 mod items;
 pub(crate) mod lasts;
 pub(crate) mod presence;
+mod renewal;
 pub(crate) mod roster;
 pub(crate) mod show;
 pub(crate) mod stored;
 mod subscribe;
 mod walk;
+
+use std::collections::VecDeque;
 
 use hashbrown::HashSet;
 
@@ -21,9 +24,10 @@ use crate::contacts::announce::Announcements;
 use crate::contacts::catch_up::CatchUps;
 use crate::contacts::interests::Interests;
 use crate::contacts::lasts::Lasts;
+use crate::contacts::renewal::Round;
 use crate::extension::presence::PresenceTable;
 use crate::extension::pubsub::node::Node;
-use crate::id::SessionId;
+use crate::id::{SessionId, ShardId};
 use crate::kernel::Fixed;
 use crate::router::users::{Look, Parked, Seen};
 use crate::settings::Settings;
@@ -40,8 +44,8 @@ pub(crate) enum Decided {
     /// A contact's subscription request has a token (XEP-0379 3.4): the user is not asked until the
     /// token has been checked.
     Shown { user: u32, contact: Box<str>, token: Box<str> },
-    /// A page of a session's contacts was requested from this many homes.
-    Walked { session: SessionId, homes: usize },
+    /// A page of a session's contacts was requested from these homes.
+    Walked { session: SessionId, homes: Vec<ShardId> },
     /// All contacts of an account that is being removed have been notified.
     Left(u32),
 }
@@ -54,6 +58,8 @@ pub(crate) struct Contacts {
     lasts: Lasts,
     catch_ups: CatchUps,
     announcements: Announcements,
+    /// Rounds after renewals of links; at most one per shard.
+    rounds: VecDeque<Round>,
     /// When rows of changed sessions were last written, milliseconds of the monotonic clock.
     stored_ms: u64,
     /// Keys of sessions of an earlier process that have ended: reads that began before still return
@@ -73,6 +79,7 @@ impl Contacts {
             interests: Interests::default(),
             lasts: Lasts::default(),
             catch_ups: CatchUps::default(),
+            rounds: VecDeque::new(),
             stored_ms: 0,
             ended_restored: HashSet::default(),
             decided: Vec::new(),

@@ -11,7 +11,7 @@ use crate::contacts::{Contacts, Decided};
 use crate::extension::Way;
 use crate::extension::roster::{Again, ProbeAnswer, Roster};
 use crate::extension::subscription::{Kind, State};
-use crate::id::SessionId;
+use crate::id::{SessionId, ShardId};
 use crate::io::StorageState;
 use crate::kernel::pending::{Pending, UserRead};
 use crate::letters::{PresenceNews, TELLS_GONE};
@@ -113,7 +113,7 @@ impl Contacts {
             }
             // The contacts to notify are unknown, but the account is removed.
             RosterStep::Leave => self.decided.push(Decided::Left(user)),
-            RosterStep::Walk { session } => self.decided.push(Decided::Walked { session, homes: 0 }),
+            RosterStep::Walk { session } => self.decided.push(Decided::Walked { session, homes: Vec::new() }),
             RosterStep::Last(last) => {
                 let (look, nodes) = *last;
                 self.decided.push(Decided::Last { look, nodes, seen: None });
@@ -184,7 +184,8 @@ impl Contacts {
                 self.probed(cx, actors, user, &from, &to, number & !TELLS_GONE);
             }
             RosterStep::Renew { session } => self.renew(cx, actors, user, session),
-            RosterStep::AskAgain => self.ask_again(cx, actors, user),
+            RosterStep::AskAgain => self.ask_again(cx, actors, user, None),
+            RosterStep::Renewed { peer } => self.show_renewed(cx, actors, user, peer),
             RosterStep::Catch { session } => self.catch_up(cx, actors, user, session),
             RosterStep::Reveal { jid, visible } => self.reveal(cx, actors, user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(cx, actors, user, &full, &to),
@@ -241,7 +242,7 @@ impl Contacts {
     /// Sends again what contacts have not answered, and shows a session again what the user has not
     /// answered (RFC 6121 3.1.3).
     fn unanswered(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
-        self.ask_again(cx, actors, user);
+        self.ask_again(cx, actors, user, None);
         let see = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<(Box<str>, Option<Vec<u8>>)> {
             roster.requests().map(|(contact, xml)| (contact.into(), xml.map(<[u8]>::to_vec))).collect()
         };
@@ -251,15 +252,17 @@ impl Contacts {
 
     /// RFC 6121 3.1.2: an unanswered request is sent again, and so is the end of a subscription
     /// that was not confirmed; neither to blocked contacts (XEP-0191 3.3). A request that is
-    /// repeated needs a row, so on a full disk it waits until there is space.
-    fn ask_again(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+    /// repeated needs a row, so on a full disk it waits until there is space. With a shard, only
+    /// contacts of that shard are meant.
+    pub(super) fn ask_again(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, only: Option<ShardId>) {
         let owner = actors.bare_of_user(user);
         let full = cx.kernel.storage == StorageState::Full;
         let see = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| {
-            let unasked = full && roster.contacts().any(|(_, state)| state.pending_out());
-            let mut again = if full { Vec::new() } else { roster.ask_again(&owner, &mut cx.kernel.writes) };
-            again.extend(roster.unconfirmed());
-            (again, unasked)
+            let meant = |cx: &Streams, contact: &str| only.is_none_or(|only| cx.kernel.home(contact) == only);
+            let asks = roster.contacts().any(|(contact, state)| state.pending_out() && meant(cx, contact));
+            let mut again = if asks && !full { roster.ask_again(&owner, &mut cx.kernel.writes) } else { Vec::new() };
+            again.extend(roster.unconfirmed().filter(|again| meant(cx, &again.contact)));
+            (again, asks && full)
         };
         let Some((again, unasked)) = self.with_roster(cx, actors, user, see) else { return };
         actors.users.state(user, cx.kernel.now.mono_s()).unasked |= unasked;

@@ -7,7 +7,7 @@ use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::roster::Roster;
 use crate::follow::{BETWEEN, Receivers};
-use crate::id::SessionId;
+use crate::id::{SessionId, ShardId};
 use crate::letters::{Letter, UserLetter};
 use crate::limits::LAST_ITEMS_CONTACTS;
 use crate::session::table::{Nodes, Walk};
@@ -35,10 +35,16 @@ impl Contacts {
         }
     }
 
-    /// Asks the homes of the next contacts. Returns how many homes were asked.
-    pub(super) fn walk_page(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) -> usize {
+    /// Asks the homes of the next contacts. Returns the homes that were asked.
+    pub(super) fn walk_page(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+    ) -> Vec<ShardId> {
         let extra = actors.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
-        let Some(walk) = extra.and_then(|extra| extra.walk.take()) else { return 0 };
+        let Some(walk) = extra.and_then(|extra| extra.walk.take()) else { return Vec::new() };
         let own = actors.bare_of_user(user);
         let page = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> (Vec<Box<str>>, Option<Box<str>>) {
             let from = walk.next.as_deref().unwrap_or_default();
@@ -57,7 +63,7 @@ impl Contacts {
         page.iter().for_each(|contact| asked.add(cx.kernel.home(contact), &[contact]));
         cx.tell(session, Down::Charge(work(page.len(), 0)));
         let names = list(&walk.nodes);
-        let homes = cx.kernel.spread(asked.by_shard(), |letters, list| {
+        cx.kernel.spread(asked.by_shard(), |letters, list| {
             let (to, of, nodes) = (letters.name(&full), letters.name(list), letters.name(&names));
             Letter::User(UserLetter::AskLast { session, to, of, nodes, page: true })
         });
@@ -69,6 +75,6 @@ impl Contacts {
         } else if let Some(session) = actors.sessions.get_mut(session) {
             session.trim();
         }
-        homes
+        asked.by_shard().map(|(home, _)| home).collect()
     }
 }

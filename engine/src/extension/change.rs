@@ -63,7 +63,7 @@ pub struct Capable {
 }
 
 /// What a request changes (see [`Step::Change`](super::Step::Change)).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Change {
     /// Sets or removes the extension's mark on the requesting session.
     Mark(bool),
@@ -159,10 +159,10 @@ pub enum Change {
 }
 
 /// A user's registration that has ended because of its service's answer (XEP-0357 7.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Dropped {
     /// The service's JID.
     pub service: Box<str>,
     /// The reason: a condition of RFC 6120 8.3.3, or `no-answer`.
-    pub reason: &'static str,
+    pub reason: Box<str>,
 }

@@ -41,6 +41,10 @@ impl Note for Kept {
     fn memory_bytes(&self) -> usize {
         size_of::<Kept>() + self.bytes
     }
+
+    fn held(&self) -> Vec<&[u8]> {
+        self.presences.iter().map(|(_, presence)| &**presence).collect()
+    }
 }
 
 /// The cost of one entry in addition to its bytes.

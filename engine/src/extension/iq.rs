@@ -14,6 +14,7 @@ use super::note::Note;
 use super::pending::Pending;
 use super::service::Services;
 use super::upload::slot::Upload;
+use super::written::nested;
 use crate::id::{Domains, Now, Service};
 use crate::store::ids::Ids;
 use crate::store::report::Report;
@@ -191,7 +192,7 @@ pub use crate::wire::error::StanzaCondition as Condition;
 pub use crate::wire::limit::{Limit, Refusal};
 
 /// What follows from a request, or from its reads.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Step {
     /// Answers with a result of this payload, which may be empty.
     Result(Vec<u8>),
@@ -207,7 +208,7 @@ pub enum Step {
     /// Continues when it is this request's turn: one such request at a time over all sessions of a
     /// user, and only while the session's unread and unacknowledged output has room for
     /// [`ARCHIVE_PAGE_BYTES_MAX`](crate::limits::ARCHIVE_PAGE_BYTES_MAX).
-    Paced(Box<Step>),
+    Paced(#[serde(deserialize_with = "nested")] Box<Step>),
     /// Reads these in turn: until this request has ended, no other one in turn reads for the same
     /// account. So the writes are based on what was read. Requests of the account's own sessions go
     /// first.
@@ -248,7 +249,7 @@ pub enum Step {
 }
 
 /// How an answered request continues.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Then {
     /// Changes that are made first, in this order.
     pub changes: Vec<Change>,
@@ -308,7 +309,7 @@ impl Step {
 }
 
 /// A parsed roster request of the roster's owner, not yet compared with the roster.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum RosterRequest {
     /// Roster get, with the client's version if it supports versioning (RFC 6121 2.6.2).
     Get {
@@ -322,7 +323,7 @@ pub enum RosterRequest {
 }
 
 /// A change to an item that a client requests (RFC 6121 2.3).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct SetItem {
     /// The contact's bare JID, normalised.
     pub jid: Box<str>,
@@ -333,7 +334,7 @@ pub struct SetItem {
 }
 
 /// A request of in-band registration (XEP-0077).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AccountAction {
     /// Creates an account. Answers: empty result, or [`Condition::Conflict`] if it exists.
     Create {

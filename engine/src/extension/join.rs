@@ -5,7 +5,7 @@ use crate::store::{Found, Query};
 
 /// How an extension continues after another one's request; one variant per extension that joins
 /// requests.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Join {
     /// After a vCard or an avatar has been stored.
     Avatars(avatars::Join),
@@ -35,14 +35,14 @@ impl From<bookmarks::Join> for Join {
 }
 
 /// A request that another extension has joined.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     request: Request,
     join: Join,
 }
 
 /// How far the joined request has got.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Request {
     /// It has asked this many queries; the joining extension's queries follow them.
     Begins { pending: super::Pending, questions: usize },

@@ -57,7 +57,7 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 }
 
 /// Waits for the stored logout.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     /// Time of the request, microseconds since the Unix epoch.
     asked_us: u64,

@@ -46,6 +46,7 @@ pub mod time;
 pub mod upload;
 pub mod vcard;
 pub mod version;
+pub(crate) mod written;
 pub mod xml;
 
 pub use change::{Ask, Capable, Change, Going, SessionChange, Way};

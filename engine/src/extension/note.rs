@@ -8,6 +8,11 @@ use std::fmt::Debug;
 pub trait Note: Any + Debug + Send {
     /// Memory used, in bytes.
     fn memory_bytes(&self) -> usize;
+
+    /// Stanzas in it that its session is still to be sent, in order.
+    fn held(&self) -> Vec<&[u8]> {
+        Vec::new()
+    }
 }
 
 /// Notes of extensions, by their place in the table.

@@ -5,16 +5,17 @@
 //! time, no pointer to shared mutable state. Therefore pending requests can be listed and compared,
 //! and could be stored and continued elsewhere.
 
+use super::written::nested;
 use super::{Around, Step};
 use crate::store::Found;
 
 /// How an extension continues, once, when its reads are done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pending(Of);
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Pending(#[serde(deserialize_with = "nested")] Of);
 
 macro_rules! pending {
     ($($row:ident($module:ident),)+) => {
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         enum Of {
             $($row(Box<super::$module::Pending>),)+
         }

@@ -13,7 +13,7 @@ const FORMAT: u8 = 1;
 const HASH_BYTES: usize = 20;
 
 /// The photo in a user's vCard, named by the SHA-1 of the image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Photo([u8; HASH_BYTES]);
 
 impl Photo {

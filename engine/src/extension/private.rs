@@ -68,7 +68,7 @@ fn ask(account: &str, query: &Element) -> Step {
 }
 
 /// The state of a request that waits for a read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Pending {
     /// Get: `empty` is the requested element, which is the answer if nothing is stored.
     Get { empty: Vec<u8> },

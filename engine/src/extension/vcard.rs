@@ -74,7 +74,7 @@ pub fn put(batch: &mut Batch, account: &str, card: &[u8]) {
 }
 
 /// Waits for the stored vCard.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     /// Whether it is the requester's own.
     own: bool,

@@ -23,7 +23,7 @@ pub use page::Page;
 pub use receivers::{BETWEEN, Receivers};
 
 /// How a follower gets the next entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Standing {
     /// It gets the next entry when it is appended.
     Head,
@@ -34,11 +34,11 @@ pub enum Standing {
 }
 
 /// The number of a question. It has no alignment, which keeps [`Follower`] small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Number([u8; 4]);
 
 /// The position of a receiver in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Follower {
     /// The receiver has got all entries up to this number, or they are not for it; valid once
     /// `known`.

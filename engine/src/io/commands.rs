@@ -312,7 +312,7 @@ pub enum AnnouncementCommand {
 }
 
 /// How an account is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PutMode {
     /// It must not exist.
     Add,

@@ -37,7 +37,7 @@ pub enum StorageState {
 }
 
 /// Work that takes longer than a turn may; its result returns as an input.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Job {
     /// Derives the key of a PLAIN login's password, for comparison.
     CheckPassword(sasl::DeriveKeys),
@@ -195,6 +195,11 @@ pub enum Input<'a> {
     },
     /// Letters from another shard.
     Letters(&'a Letters),
+    /// The link to another shard was renewed: letters in either direction may be lost.
+    Renewed {
+        /// The shard.
+        peer: ShardId,
+    },
     /// The answers to a `Read`.
     Found {
         /// The token of the read.

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::extension;
 use crate::extension::inbox::missed::{Asked, RoomCount};
-use crate::extension::pubsub::node::Node;
-use crate::extension::pubsub::service::in_memory::Ask;
+use crate::extension::pubsub::{node::Node, service::in_memory::Ask};
+use crate::extension::{self, written};
 use crate::id::{ConnId, PushId, SessionId, ShardId};
 use crate::io::{Job, PutMode};
 use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
-use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
 use crate::store::room::{Affiliation, Listed, Position, Standing};
-use crate::store::{Found, Query, Table};
+use crate::store::{Found, Query, Table, floors::Scope};
 
 /// The purpose of an outstanding answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// Rows of a user, for the user's state.
     User(UserRead),
@@ -38,7 +36,7 @@ pub(crate) enum Pending {
 }
 
 /// See [`Pending::User`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum UserRead {
     /// Account and cursor of a stanza's recipient.
     Receiver(Box<str>),
@@ -65,15 +63,15 @@ pub(crate) enum UserRead {
     Missed(Box<str>),
     /// The last announcement shown to a user, for a session that has become available.
     Announcement {
-        /// The user.
-        user: u32,
+        /// The user's bare JID.
+        account: Box<str>,
         /// The session that receives the announcement.
         session: SessionId,
     },
 }
 
 /// See [`Pending::Session`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum SessionRead {
     /// The tail of a log, for a session of an earlier process that is being resumed.
     Tail(TailRead),
@@ -82,7 +80,7 @@ pub(crate) enum SessionRead {
 }
 
 /// See [`Pending::Login`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum LoginRead {
     /// The account's record, for a login, a registration or a change of password.
     Account(AccountRead),
@@ -96,7 +94,7 @@ pub(crate) enum LoginRead {
 }
 
 /// See [`Pending::Request`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum RequestRead {
     /// Nodes of services that know a user whose account was removed.
     Memberships(Box<str>),
@@ -107,7 +105,7 @@ pub(crate) enum RequestRead {
 }
 
 /// See [`Pending::Channel`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum ChannelRead {
     /// Registrations of a channel, of which the next ones are notified.
     Registrations(Arc<str>),
@@ -116,7 +114,7 @@ pub(crate) enum ChannelRead {
 }
 
 /// See [`Pending::Room`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum RoomRead {
     /// A room: its record, standings, recent messages, and the first sessions in it.
     Room(Box<str>),
@@ -144,7 +142,7 @@ pub(crate) enum RoomRead {
 }
 
 /// The home of a member asks what the member has missed of rooms of this home.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CountRead {
     /// The member's home.
     pub(crate) to: ShardId,
@@ -161,7 +159,7 @@ pub(crate) struct CountRead {
 }
 
 /// One thing that a stanza to a room needs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum RoomNeed {
     /// The standing of a user.
     Standing(Box<str>),
@@ -174,7 +172,7 @@ pub(crate) enum RoomNeed {
 }
 
 /// A request for the directory of a service of rooms.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct DirectoryRead {
     pub(crate) service: Box<str>,
     pub(crate) from: Box<str>,
@@ -185,7 +183,7 @@ pub(crate) struct DirectoryRead {
 }
 
 /// A search of the directory of a service of rooms (XEP-0433, XEP-0055).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct SearchRead {
     pub(crate) service: Box<str>,
     pub(crate) from: Box<str>,
@@ -208,7 +206,7 @@ pub(crate) struct SearchRead {
 }
 
 /// See [`Pending::Operator`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum OperatorRead {
     /// An account record that an operator's command reads before it is written.
     Account(AccountChangeRead),
@@ -219,7 +217,7 @@ pub(crate) enum OperatorRead {
 }
 
 /// See [`Pending::Elsewhere`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Elsewhere {
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
@@ -252,7 +250,7 @@ pub(crate) enum Elsewhere {
 }
 
 /// Answers of several homes are gathered for one of their own.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Gather {
     pub(crate) asker: Asker,
     pub(crate) asked: Asked,
@@ -262,7 +260,7 @@ pub(crate) struct Gather {
 }
 
 /// A session of an earlier process is being resumed: part of its stored state is read.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TailRead {
     /// The session.
     pub(crate) session: SessionId,
@@ -273,7 +271,7 @@ pub(crate) struct TailRead {
 }
 
 /// A message is sent again after a crash: its recipient's log is searched.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AgainRead {
     /// The message.
     pub(crate) stanza: Parked,
@@ -284,7 +282,7 @@ pub(crate) struct AgainRead {
 }
 
 /// The requester that waits for an answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Asker {
     /// A session of this shard, with the request's number in its inbound count; `None` for a user
     /// elsewhere.
@@ -297,14 +295,14 @@ pub(crate) struct Asker {
     pub(crate) from: Box<str>,
     /// The requested address, as far as one was given.
     pub(crate) to: Option<Box<str>>,
-    /// The user, if the request is paced: the stanza counts as handled as soon as it waits.
-    pub(crate) paced: Option<u32>,
+    /// Whether the request is paced: the stanza counts as handled as soon as it waits.
+    pub(crate) paced: bool,
     /// The connection that waits for it, if the request came over HTTP.
     pub(crate) front: Option<Front>,
 }
 
 /// A request over HTTP that waits for an answer of this home.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Front {
     /// The connection.
     pub(crate) conn: ConnRef,
@@ -325,7 +323,7 @@ impl Asker {
             id: None,
             from: "".into(),
             to: Some(account.into()),
-            paced: None,
+            paced: false,
             front: None,
         }
     }
@@ -350,13 +348,13 @@ impl Asker {
 }
 
 /// The purpose of reading an account's record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AccountRead {
     pub(crate) account: Box<str>,
     pub(crate) why: Why,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Why {
     /// A login that presents these credentials. With a token, the account's tokens are read, too.
     LogIn { conn: ConnRef, shows: Shows },
@@ -386,7 +384,7 @@ pub(crate) enum Why {
 }
 
 /// A change of password that waits for its keys.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct PasswordChange {
     pub(crate) asker: Asker,
     pub(crate) account: Box<str>,
@@ -395,7 +393,7 @@ pub(crate) struct PasswordChange {
 }
 
 /// The requester that waits for the end of a removal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Remover {
     /// A session of the account.
     Session(Asker),
@@ -406,7 +404,7 @@ pub(crate) enum Remover {
 }
 
 /// An account's turn, held by a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Held {
     pub(crate) account: Box<str>,
     /// The incarnation of the account, if it was known.
@@ -419,10 +417,11 @@ pub(crate) struct Held {
 pub(crate) type InTurn = Option<Held>;
 
 /// An extension waits for rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct FeatureRead {
     pub(crate) asker: Asker,
     /// Index of the extension in the table.
+    #[serde(with = "written::place")]
     pub(crate) place: usize,
     pub(crate) pending: extension::Pending,
     /// What its session was charged for it.
@@ -436,7 +435,7 @@ pub(crate) struct FeatureRead {
 }
 
 /// An answer that concerns the numbers of nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Numbered {
     /// The answer at this index is the directory of a node of a partition.
     Directory(usize, u16),
@@ -445,7 +444,7 @@ pub(crate) enum Numbered {
 }
 
 /// Rows of a user's nodes are read for a session that has become available.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct LastRead {
     pub(crate) look: Look,
     /// The nodes whose items are read, and the state of the session's user in their owner's roster;
@@ -454,14 +453,14 @@ pub(crate) struct LastRead {
 }
 
 /// An account is read before it is written or removed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AccountChangeRead {
     pub(crate) token: u64,
     pub(crate) account: Box<str>,
     pub(crate) what: AccountChange,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum AccountChange {
     Put {
         credentials: Box<Credentials>,
@@ -479,17 +478,18 @@ pub(crate) enum AccountChange {
 }
 
 /// A command in progress.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Ordering {
     pub(crate) asker: Asker,
     /// The command's node.
-    pub(crate) node: &'static str,
+    #[serde(with = "written::command")]
+    pub(crate) node: extension::adhoc::act::CommandNode,
     /// The command's session.
     pub(crate) id: Box<str>,
 }
 
 /// An account that an administrator creates or changes waits for its keys.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct OrderKeys {
     pub(crate) ordering: Ordering,
     pub(crate) account: Box<str>,
@@ -498,14 +498,14 @@ pub(crate) struct OrderKeys {
 }
 
 /// A user whose waiting messages are examined before they are dropped.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Flush {
     pub(crate) token: u64,
     pub(crate) account: Box<str>,
 }
 
 /// A user whose oldest rows are being read.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Retained {
     pub(crate) user: Box<str>,
     /// The first number of the current read.
@@ -519,7 +519,7 @@ pub(crate) struct Retained {
 }
 
 /// Users whose rows are being read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RetentionRead {
     pub(crate) token: u64,
     pub(crate) users: Vec<Retained>,
@@ -528,7 +528,7 @@ pub(crate) struct RetentionRead {
 }
 
 /// Channels whose push registrations are scanned for expired ones.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct EndsRead {
     pub(crate) token: u64,
     /// The nodes that have not been scanned yet. Before the first one, their numbers of
@@ -541,7 +541,7 @@ pub(crate) struct EndsRead {
 }
 
 /// The requester that waits for the creation of an invitation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Maker {
     /// The operator, by the command's token.
     Operator(u64),
@@ -550,7 +550,7 @@ pub(crate) enum Maker {
 }
 
 /// The operation on an actor's invitations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Work {
     /// Create an invitation.
     Make { maker: Maker, new: NewInvitation },
@@ -572,13 +572,13 @@ pub(crate) enum Work {
 }
 
 /// An actor's invitations are being read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct InvitationRead {
     pub(crate) actor: Box<str>,
     pub(crate) why: Looking,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Looking {
     /// A token was presented: nothing is written.
     Shown { conn: ConnRef, id: InvitationId },

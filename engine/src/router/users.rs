@@ -10,7 +10,7 @@ use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::Node;
 use crate::extension::roster::Roster;
 use crate::extension::{Notes, Photo};
-use crate::id::{ConnId, DomainId, Domains, SessionId};
+use crate::id::{ConnId, DomainId, Domains, SessionId, ShardId};
 use crate::letters::{Kind, Origin, PresenceNews};
 use crate::router::queue::Queue;
 use crate::session::conn::NONE;
@@ -21,7 +21,7 @@ use crate::store::account::{Incarnation, Standing};
 use crate::store::log::Log;
 
 /// A stanza that waits until its user's state is loaded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Parked {
     /// Kind and type.
     pub kind: Kind,
@@ -216,6 +216,12 @@ pub enum RosterStep {
     /// The user's unanswered requests, and unconfirmed ends of subscriptions, are sent again (RFC
     /// 6121 3.1.2).
     AskAgain,
+    /// The link to this shard was renewed: presence and subscriptions of contacts there are sent and
+    /// asked for again.
+    Renewed {
+        /// The shard.
+        peer: ShardId,
+    },
     /// One of the user's sessions sends a presence probe (RFC 6121 4.3).
     AskAfter {
         /// Its full JID.
@@ -280,7 +286,7 @@ impl RosterStep {
 }
 
 /// A user whose nodes are read for a session that has become available.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Look {
     /// The group of users that were asked about together.
     pub group: u64,
@@ -293,7 +299,7 @@ pub struct Look {
 }
 
 /// The relation of a requester to the owner of nodes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Seen {
     /// Whether the requester is the owner.
     pub owner: bool,

@@ -7,6 +7,7 @@
 
 use super::sasl::{self, Failure, Fast, Made, Mechanism};
 use crate::extension::datetime::{self, Precision};
+use crate::extension::written;
 use crate::limits::{BIND_TAG_BYTES_MAX, PREVID_BYTES_MAX};
 use crate::store::hash::{HashKind, Hashes};
 use crate::store::token::{Agent, TokenKind};
@@ -45,41 +46,8 @@ pub struct Inline {
     /// Elements of `<bound/>`: account information that the client gets with its session.
     pub bound: Vec<u8>,
     /// The first place in the table of extensions that is still to contribute to `bound`.
-    #[serde(with = "place")]
+    #[serde(with = "written::place")]
     pub told: usize,
-}
-
-/// A place in the table of extensions, written as the name of the extension there.
-mod place {
-    use crate::extension;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(place: &usize, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(extension::name_at(*place))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-        let name = <&str>::deserialize(from)?;
-        extension::place_of(name).ok_or_else(|| D::Error::custom("an extension that this build does not have"))
-    }
-}
-
-/// Elements for extensions. Those for extensions that this build does not have are left out, as if
-/// the client had not asked (XEP-0386 2.2).
-mod features {
-    use crate::extension;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(features: &[(u8, Box<str>)], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(features.iter().map(|(place, name)| (extension::name_at(usize::from(*place)), &**name)))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(u8, Box<str>)>, D::Error> {
-        let named = Vec::<(&str, &str)>::deserialize(from)?;
-        let placed = named.into_iter().filter_map(|(of, name)| Some((extension::place_of(of)? as u8, name.into())));
-        Ok(placed.collect())
-    }
 }
 
 /// A task that adds keys to an account (XEP-0480 3).
@@ -113,7 +81,7 @@ pub struct Bind {
     /// Stream management.
     pub enable: Option<Enable>,
     /// Elements for extensions, by their place in the table, each once.
-    #[serde(with = "features")]
+    #[serde(with = "written::places")]
     pub features: Vec<(u8, Box<str>)>,
 }
 

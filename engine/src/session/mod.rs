@@ -6,6 +6,7 @@
 pub mod bosh;
 pub mod conn;
 pub mod facts;
+pub mod half;
 pub mod inline;
 pub mod moved;
 pub mod pace;

@@ -117,7 +117,7 @@ impl Extra {
 }
 
 /// Which third parties can read a session's stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Privacy {
     /// Anyone on the network path.
     Open,

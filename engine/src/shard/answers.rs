@@ -57,7 +57,9 @@ impl Shard {
             UserRead::Aparts(account) => self.logs.aparts_found(cx, actors, &account, found),
             UserRead::Last(read) => self.contacts.last_found(cx, actors, read, &found),
             UserRead::Missed(account) => self.contacts.missed_found(cx, actors, &account, &found),
-            UserRead::Announcement { user, session } => self.contacts.seen_found(cx, actors, user, session, &found),
+            UserRead::Announcement { account, session } => {
+                self.contacts.seen_found(cx, actors, &account, session, &found)
+            }
         }
     }
 
@@ -72,7 +74,9 @@ impl Shard {
             UserRead::Aparts(account) => self.logs.aparts_unreadable(actors, &account),
             UserRead::Last(read) => self.contacts.last_found(cx, actors, read, &found),
             UserRead::Missed(account) => self.contacts.missed_found(cx, actors, &account, &[]),
-            UserRead::Announcement { user, session } => self.contacts.seen_found(cx, actors, user, session, &found),
+            UserRead::Announcement { account, session } => {
+                self.contacts.seen_found(cx, actors, &account, session, &found)
+            }
         }
     }
 

@@ -85,7 +85,7 @@ impl Shard {
                 self.actors.charge(&mut self.cx, batch.str(*user), *session, *work)
             }
             UserLetter::Looked { session, work } => {
-                self.contacts.looked(&mut self.cx, &mut self.actors, *session, *work)
+                self.contacts.looked(&mut self.cx, &mut self.actors, batch.from, *session, *work)
             }
         }
     }

@@ -125,6 +125,7 @@ impl Shard {
     /// the log of its user: it gets nothing more of this room until it has read the archive up to
     /// the end.
     fn message_of_room(&mut self, id: SessionId, from: &str, stanza: &[u8], number: u64) {
+        // It has ended.
         let Some(session) = self.actors.sessions.get_mut(id) else { return };
         let is_behind = session.behind_in(bare_of(from)).is_some();
         if !is_behind && (number == 0 || !self.cx.is_busy(id)) {
@@ -275,7 +276,7 @@ impl Shard {
                 id: element.id().map(Into::into),
                 from: parked.from.clone(),
                 to: Some(parked.to.clone()),
-                paced: None,
+                paced: false,
                 front: None,
             };
             self.ask_feature(asker, Target::Room, bare_of(&parked.to), &element, Some(&[]));

@@ -105,6 +105,7 @@ impl Shard {
     #[inline(never)]
     fn sweep_step(&mut self, elapsed_ms: u64) {
         self.contacts.go_on_announcing(&mut self.cx, &mut self.actors);
+        self.contacts.go_on_renewing(&mut self.cx, &mut self.actors);
         self.accounts.tell_administrators(&mut self.cx);
         self.accounts.sweep_reports(&mut self.cx);
         self.sweep_pushes();

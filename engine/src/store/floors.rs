@@ -40,7 +40,7 @@ pub fn by_time(unix_s: u64) -> u64 {
 }
 
 /// The nodes that a floor applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Scope {
     /// All nodes.
     Store,

@@ -17,7 +17,7 @@
 use super::account::Incarnation;
 
 /// The permutation for an account's message ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Ids(u64);
 
 /// Length of an id in letters.

@@ -239,7 +239,7 @@ pub struct Invited {
 }
 
 /// An invitation to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NewInvitation {
     /// Whether an account may be registered with it.
     pub registers: bool,

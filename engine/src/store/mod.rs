@@ -33,7 +33,7 @@ pub mod waiting;
 pub use op::{Batch, Found, OpView, Query, Row};
 
 /// The tables. The number is part of the stored key: never reuse one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum Table {
     /// Facts of the store itself, such as its format; they belong to no actor ([`key::NOBODY`]).

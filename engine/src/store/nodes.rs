@@ -312,7 +312,7 @@ pub fn item(actor: &str, node: &str, number: u64) -> Query {
 }
 
 /// The range of items that a query asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Span {
     /// Items after this number.
     pub after: u64,

@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// A view of one operation of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum OpView<'a> {
     /// Writes a row, replacing an earlier one with the same key.
     Put {
@@ -242,8 +242,31 @@ impl Batch {
     }
 }
 
+impl serde::Serialize for Batch {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Batch {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Batch, D::Error> {
+        let mut batch = Batch::new();
+        for op in Vec::<OpView<'_>>::deserialize(from)? {
+            let sort = match op {
+                OpView::Put { sort, .. } | OpView::Delete { sort, .. } | OpView::DeleteRange { from: sort, .. } => sort,
+                OpView::DeleteActor { .. } => &[],
+            };
+            if op.actor().len().max(sort.len()) > usize::from(u16::MAX) {
+                return Err(serde::de::Error::custom("a key has 64 KiB or more"));
+            }
+            batch.add(op);
+        }
+        Ok(batch)
+    }
+}
+
 /// A query to the store. It sees every write that the same shard has requested before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Query {
     /// One row.
     Get {
@@ -275,7 +298,7 @@ pub enum Query {
 }
 
 /// A row of a range.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
     /// The sort key.
     pub sort: Box<[u8]>,
@@ -293,7 +316,7 @@ impl Query {
 }
 
 /// The answer to one [`Query`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Found {
     /// The answer to `Get`: the row's bytes, if it exists.
     Value(Option<Box<[u8]>>),

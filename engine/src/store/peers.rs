@@ -43,7 +43,7 @@ impl Peer {
 }
 
 /// The list of segments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Directory {
     /// All entries up to this number are indexed.
     pub until: u64,
@@ -80,7 +80,7 @@ impl Directory {
 }
 
 /// A part of a segment: its row as stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Part {
     row: Vec<u8>,
     last: u64,

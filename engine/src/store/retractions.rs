@@ -28,7 +28,7 @@ pub const LATEST: usize = 4;
 
 /// Identifies a retracted message. It is a cryptographic hash, because other users choose the ids
 /// of their messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Key([u8; 16]);
 
 impl Key {

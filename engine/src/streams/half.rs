@@ -8,8 +8,9 @@
 //! Both are on the same shard at present, so a letter is a call; neither half holds a reference to
 //! the other.
 
-use crate::id::{ConnId, SessionId};
+use crate::id::{ConnId, Now, SessionId};
 use crate::session::conn::{NONE, Opening};
+use crate::session::half::StreamHalf;
 use crate::session::sm::{HandledTooHigh, Managed, Rows, Unacked};
 use crate::session::table::Privacy;
 use crate::slots::Slots;
@@ -67,6 +68,18 @@ impl Half {
     /// all was durable.
     pub(crate) fn is_unsettled(&self, bytes_max: usize) -> bool {
         usize::from(self.unsettled) * UNSETTLED_PIECE >= bytes_max.min(UNSETTLED_BYTES_MAX)
+    }
+
+    /// What of it is written for another process at this time.
+    fn written(&self, now: Now) -> StreamHalf {
+        let owed_ms = self.pays_until_ms.wrapping_sub(now.mono_ms as u32).cast_signed().max(0);
+        StreamHalf {
+            managed: self.managed.as_deref().cloned(),
+            since_s: self.since_s,
+            owed_ms: owed_ms.cast_unsigned(),
+            in_flight: self.in_flight,
+            unsettled_bytes: u32::from(self.unsettled) * UNSETTLED_PIECE as u32,
+        }
     }
 
     /// All that the session has sent is durable, or will be before it is read from again.
@@ -366,6 +379,11 @@ impl Streams {
     /// Whether a session without a connection may wait to be resumed.
     pub(crate) fn may_wait(&self, id: SessionId) -> bool {
         self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0)
+    }
+
+    /// The stream half of a session as it is written for another process at this time.
+    pub(crate) fn stream_half(&self, id: SessionId, now: Now) -> Option<StreamHalf> {
+        self.halves.get(id).map(|half| half.written(now))
     }
 
     /// Attaches a new session to a connection.

@@ -74,6 +74,7 @@ mod push;
 mod quiet_login;
 mod quotas;
 mod removed;
+mod renewed;
 mod reports;
 mod restarts;
 mod retention;

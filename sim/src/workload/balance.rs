@@ -28,6 +28,7 @@ impl Run {
                 return Err(format!("{what} on shard {shard}: {is} of {most}"));
             }
         }
+        self.world.check_written(shard)?;
         crate::checks::counters(self.world.shard(shard))
     }
 

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use throng_engine::codec::{Written, decode, encode};
+use throng_engine::codec::{Written, decode, encode, rewrite};
 use throng_engine::id::{Gate, ShardId};
 use throng_engine::link::{Link, Received, Terms};
 use throng_engine::session::moved::Moved;
 
-use super::machine::Envelope;
+use super::machine::{Envelope, Feed};
 use super::{Event, Plant, World};
 
 /// What lies between two shards.
@@ -144,6 +144,32 @@ impl World {
         self.pump(own, peer);
     }
 
+    /// All shards give up peers that have not confirmed what they were sent.
+    pub fn break_links(&mut self) {
+        for _ in 0..self.borders.links.len() {
+            self.break_link();
+        }
+    }
+
+    /// With borders, checks that what a shard keeps for its users can be written for another process,
+    /// and that nothing of it is lost.
+    ///
+    /// # Errors
+    /// What is lost.
+    pub(crate) fn check_written(&self, shard: ShardId) -> Result<(), String> {
+        if self.borders.crossing != Crossing::Encoded {
+            return Ok(());
+        }
+        let now = self.now();
+        for bytes in self.shard(shard).written(now).map_err(|error| error.to_string())? {
+            let again = rewrite(&bytes, now).map_err(|error| error.to_string())?;
+            if again != bytes {
+                return Err(format!("{bytes:?} is read as {again:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn encoded<T: Written + PartialEq + Clone + fmt::Debug>(&self, value: T) -> Vec<u8> {
         let now = self.now();
         let check = (self.borders.crossing == Crossing::Encoded).then(|| value.clone());
@@ -268,7 +294,10 @@ impl World {
                     self.open(peer, own, &parcel);
                 }
                 Received::Renewed if self.plant == Some(Plant::UnnoticedRenewal) => {}
-                Received::Renewed => self.borders.renewed = true,
+                Received::Renewed => {
+                    self.feed(ShardId(own), Feed::Renewed(ShardId(peer)));
+                    self.borders.renewed = true;
+                }
             }
         }
     }

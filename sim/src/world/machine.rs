@@ -43,6 +43,7 @@ pub(super) enum Feed {
     Found(u64, Vec<Query>),
     Done(u64, JobDone),
     Storage(StorageState),
+    Renewed(ShardId),
     Command(u64, Command),
     Ordered(u64, Outcome),
     Activated(u64, Activated),
@@ -140,6 +141,7 @@ impl World {
                     Input::Letters(batch)
                 }
                 Feed::Storage(state) => Input::Storage(*state),
+                Feed::Renewed(peer) => Input::Renewed { peer: *peer },
                 Feed::Secured(conn) => {
                     let tls = TlsFacts { exporter: Some([3; 32]), server_end_point: vec![4; 32], certificate: None };
                     Input::Secured { conn: *conn, tls: Box::new(tls) }

@@ -267,7 +267,7 @@ impl Draw {
         }
     }
 
-    fn credentials(&mut self) -> Box<Credentials> {
+    pub(super) fn credentials(&mut self) -> Box<Credentials> {
         // Deriving keys is slow on purpose.
         static ONCE: std::sync::OnceLock<Credentials> = std::sync::OnceLock::new();
         let derived = ONCE.get_or_init(|| {

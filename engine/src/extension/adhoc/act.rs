@@ -1,11 +1,15 @@
 //! What follows from a request for a command: the closed types between this extension and the
 //! shard.
 
+use crate::extension::written;
 use crate::orders::Wanted;
 use crate::store::invitation::NewInvitation;
 
+/// The node of a command, which this build has.
+pub type CommandNode = &'static str;
+
 /// The action that a command requests.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Wish {
     /// An order.
     Order(Wanted),
@@ -34,26 +38,29 @@ impl std::fmt::Debug for Wish {
 }
 
 /// What follows from a request for a command.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Act {
     /// Starts a session with this form.
     Begin {
         /// The command.
-        node: &'static str,
+        #[serde(with = "written::command")]
+        node: CommandNode,
         /// The form.
         form: Vec<u8>,
     },
     /// Cancels a session.
     Cancel {
         /// The command.
-        node: &'static str,
+        #[serde(with = "written::command")]
+        node: CommandNode,
         /// The session.
         id: Box<str>,
     },
     /// Carries out the command and ends its session.
     Order {
         /// The command.
-        node: &'static str,
+        #[serde(with = "written::command")]
+        node: CommandNode,
         /// The session, if it has one.
         id: Option<Box<str>>,
         /// The requested action.

@@ -70,6 +70,11 @@ fn commands() -> impl Iterator<Item = &'static Command> {
     administration.chain(own)
 }
 
+/// The node of a command that this build has.
+pub(super) fn command_node(node: &str) -> Option<&'static str> {
+    commands().map(|command| command.node).find(|known| *known == node)
+}
+
 /// Whether a command exists: some belong to an extension that may be switched off.
 fn is_there(command: &Command, context: &Context<'_>) -> bool {
     !matches!(command.who, Who::Users | Who::Inviters) || invite::is_on(context.server)

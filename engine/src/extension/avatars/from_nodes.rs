@@ -12,7 +12,7 @@ use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found};
 
 /// The effect of a request on the avatar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Asked {
     /// This avatar is published.
     Published(Info),
@@ -62,7 +62,7 @@ pub(super) fn join(request: &IqRequest<'_>, step: Step) -> Step {
 }
 
 /// Continues after a request that affects the avatar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Join {
     account: Box<str>,
     asked: Asked,
@@ -86,14 +86,14 @@ impl Join {
 }
 
 /// Waits for a further read before the request ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     account: Box<str>,
     step: Step,
     reads: Reads,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Reads {
     /// The published image and the vCard.
     Image(Photo),

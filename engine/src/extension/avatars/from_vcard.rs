@@ -31,7 +31,7 @@ pub(super) fn join(now_us: u64, request: &IqRequest<'_>, step: Step) -> Step {
 }
 
 /// Continues after a vCard is written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Join {
     account: Box<str>,
     /// Time of the request, microseconds since the Unix epoch.
@@ -113,7 +113,7 @@ fn disable(account: Box<str>, now_us: u64, found: &[Found], step: Step) -> Step 
 }
 
 /// Waits for the place of the image to be removed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     account: Box<str>,
     /// Time of the request, microseconds since the Unix epoch.

@@ -10,7 +10,7 @@ use super::super::photo::Photo;
 use super::super::vcard;
 
 /// An image received from a client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Image {
     /// The bytes of the file.
     pub(super) bytes: Vec<u8>,

@@ -55,7 +55,7 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
 }
 
 /// Continues at the end of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Join {
     /// A request to nodes.
     Nodes(from_nodes::Join),
@@ -73,7 +73,7 @@ impl Join {
 }
 
 /// Waits for a further read before the request ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Pending {
     /// A request to nodes.
     Nodes(from_nodes::Pending),
@@ -114,7 +114,7 @@ fn published(found: Option<&Found>) -> Option<(&str, Option<Photo>)> {
 
 /// The part of an avatar's metadata that names the image in the data node (XEP-0398 3.1): the first
 /// `<info/>` without a URL.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Info {
     id: Box<str>,
     photo: Photo,

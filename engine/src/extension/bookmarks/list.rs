@@ -3,26 +3,29 @@
 
 use minidom::{Element, Node};
 
+use super::super::written;
 use super::{NEW, OLD, xml};
 
 /// Normalises a bare JID; `None` if it is invalid.
 pub(super) type Bare = fn(&str) -> Option<Box<str>>;
 
 /// A bookmark.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Bookmark {
     /// The id of its item: the room's JID.
     pub(super) id: Box<str>,
     /// The payload of the item: `<conference/>` of XEP-0402.
+    #[serde(with = "written::element")]
     pub(super) payload: Element,
 }
 
 /// The content of an element with all bookmarks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Storage {
     /// Its rooms, without duplicates.
     pub(super) rooms: Vec<Bookmark>,
     /// Its other children, such as web pages, which are not bookmarks of XEP-0402.
+    #[serde(with = "written::elements")]
     pub(super) others: Vec<Element>,
 }
 

@@ -67,7 +67,7 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
 }
 
 /// Continues after bookmarks have changed in one place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Join {
     account: Box<str>,
     /// Time of the request, microseconds since the Unix epoch.
@@ -89,7 +89,7 @@ impl Join {
 }
 
 /// Continues before bookmarks are read, which must be the same in all places.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     account: Box<str>,
     /// Time of the request, microseconds since the Unix epoch.

@@ -28,7 +28,7 @@ pub(super) fn together(account: &str) -> Query {
 }
 
 /// A change, with its place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Change {
     /// An item is published.
     Published(Bookmark),

@@ -17,7 +17,7 @@ pub struct StreamHost {
 pub type StreamHash = [u8; 20];
 
 /// A request to activate a bytestream.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Activation {
     /// Bare JID of the requester: a user of this server.
     pub user: Box<str>,

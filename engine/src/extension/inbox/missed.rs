@@ -40,7 +40,7 @@ impl RoomCount {
 }
 
 /// A page of rooms, of whose homes is asked what the user has missed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Asked {
     /// The rooms, in the order of their addresses.
     pub rooms: Vec<Box<str>>,

@@ -64,7 +64,7 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 }
 
 /// Waits for the rooms in which the user has a standing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     /// Rooms of a page.
     most: usize,

@@ -29,7 +29,7 @@ use super::tombstones::finish;
 const PARTS_AT_ONCE: usize = 16;
 
 /// A search in progress.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Search {
     asked: Arc<Asked>,
     page: Page,
@@ -49,7 +49,7 @@ pub(crate) struct Search {
 }
 
 /// The reads for which a search waits.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Reads {
     /// Rows that are scanned one by one.
     Rows(Walk),
@@ -68,7 +68,7 @@ pub(crate) enum Reads {
 }
 
 /// A query that waits for rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
 pub(crate) enum Pending {
     /// Waits for retractions, required ids, and the first reads of the search.
@@ -92,7 +92,7 @@ fn unreadable() -> Step {
 }
 
 /// The first reads of a search, and how it continues.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Begin {
     /// The messages with the requested ids.
     Ids,

@@ -24,7 +24,7 @@ pub(super) const FORM: &str = "<query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:
     <open/></validate></field><field type='boolean' var='include-groupchat'/></x></query>";
 
 /// A query's parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Wanted {
     /// Repeated in each result.
     pub(super) queryid: Option<Box<str>>,

@@ -13,7 +13,7 @@ use super::rows::Walk;
 const TAIL_ENTRIES_MAX: usize = 256;
 
 /// The state of the index while it is extended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Extending {
     directory: Directory,
     parts: [Part; PARTS],
@@ -21,7 +21,7 @@ pub(crate) struct Extending {
 }
 
 /// The reads that bring the index up to date.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Reads {
     /// The requested part of the open segment, and the entries after the end. The archive's first
     /// entry has the number `first`.

@@ -16,7 +16,7 @@ use super::rows::Walk;
 const ROWS: usize = 8;
 
 /// The search for one of the two ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct End {
     walk: Walk,
     /// Number and time of the entry, in milliseconds; `None` if there is none.
@@ -47,7 +47,7 @@ pub(super) fn ask(asked: Arc<Asked>) -> Step {
 }
 
 /// The search for both ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     asked: Arc<Asked>,
     ends: [End; 2],

@@ -50,7 +50,7 @@ pub const EXTENSION: Extension = Extension {
 };
 
 /// The state of a request that waits for a read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Pending {
     Find(find::Pending),
     Metadata(metadata::Pending),

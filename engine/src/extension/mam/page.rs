@@ -23,7 +23,7 @@ const AROUND_BYTES: usize = 400;
 const COUNTED_AT_ONCE: usize = 64;
 
 /// The requester and the query.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Asked {
     /// The user's bare JID.
     pub(super) account: Box<str>,
@@ -69,7 +69,7 @@ impl Asked {
 }
 
 /// Results in the order in which they were examined.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Page {
     results: Vec<Taken>,
     bytes: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Page {
 }
 
 /// One result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Taken {
     number: u64,
     time_ms: u64,

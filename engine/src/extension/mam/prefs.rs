@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 64 << 10;
 const FORMAT: u8 = 1;
 
 /// The default for a message with an entity in neither list (XEP-0441 2.1.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Otherwise {
     #[default]
     Always,
@@ -46,7 +46,7 @@ impl Otherwise {
 }
 
 /// The preferences. JIDs are normalised, sorted and without duplicates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Prefs {
     otherwise: Otherwise,
     always: Vec<Box<str>>,

@@ -75,7 +75,7 @@ pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<
 const FIRST: u32 = 64;
 
 /// What is known about an archive's retractions before its messages are examined.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Retracted {
     /// All of them. Nearly every archive has none.
     These(Vec<Row>),
@@ -105,7 +105,7 @@ impl Retracted {
 }
 
 /// The part of a message that remains after its retraction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Tombstone {
     pub(crate) key: Key,
     /// The start tag of the message, with its addresses, type and ids.

@@ -16,7 +16,7 @@ const BYTES_MAX: u32 = 2 * ARCHIVE_PAGE_BYTES_MAX as u32;
 /// The rows that void entries precede the row with the entries. Forwards, the last rows of a read
 /// may belong to the following row; backwards, the first row with entries may have more such rows
 /// before it. They are kept until the next read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Walk {
     back: bool,
     /// The inclusive start and the exclusive end of the remaining sort keys.

@@ -25,7 +25,7 @@ const AROUND: u64 = 64;
 const GOOD: u64 = 4;
 
 /// The first number from which on entries have at least a given time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Edge {
     /// Microseconds since the Unix epoch.
     time_us: u64,

@@ -35,7 +35,7 @@ pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
 }
 
 /// A complete page that waits for its retractions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     page: Page,
     asked: Arc<Asked>,

@@ -48,7 +48,7 @@ pub(super) fn ask(asked: &Asked, node: &str, subscriber: &str, owner: &str) -> C
 }
 
 /// An owner's answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Submitted {
     node: Box<str>,
     subscriber: Box<str>,
@@ -119,7 +119,7 @@ fn decide(asked: Asked, submitted: Submitted) -> Step {
 }
 
 /// An owner's decision that waits for the node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     asked: Asked,
     submitted: Submitted,

@@ -15,7 +15,7 @@ const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 
 /// The reads about nodes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// The list of nodes.
     Nodes(Asked),

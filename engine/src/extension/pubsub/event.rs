@@ -10,7 +10,7 @@ use crate::store::nodes::Item;
 const NS: &str = "http://jabber.org/protocol/pubsub#event";
 
 /// An event at a node, for those who may see the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Event {
     /// The node.
     pub node: Box<str>,

@@ -14,7 +14,7 @@ const PUBLISH_OPTIONS: &str = "http://jabber.org/protocol/pubsub#publish-options
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
 
 /// The submitted fields of a configuration form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Submitted(Vec<(String, Vec<String>)>);
 
 impl Submitted {

@@ -15,7 +15,7 @@ use crate::store::{Found, Query};
 pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// The reads about the items of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// The node, and the places of the requested items.
     Node { asked: Asked, node: Box<str>, wanted: Wanted },
@@ -36,7 +36,7 @@ impl Pending {
 }
 
 /// The requested items.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Wanted {
     /// All, or this many of the most recent ones.
     Recent(Option<u32>),
@@ -46,13 +46,13 @@ pub(crate) enum Wanted {
     Page(Page),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Page {
     max: Option<u32>,
     edge: Edge,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum Edge {
     First,
     Last,
@@ -203,7 +203,7 @@ fn ids_found(node: &str, gone_us: u64, found: &[Found]) -> Answered {
 }
 
 /// How to answer with a node's items.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Answer {
     node: Box<str>,
     /// Number of items of the node, if known.

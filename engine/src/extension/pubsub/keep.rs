@@ -50,7 +50,7 @@ pub fn publish(
 }
 
 /// The next item to be dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Oldest {
     /// Its number.
     pub number: u64,

@@ -12,7 +12,7 @@ const FORMAT: u8 = 1;
 const FORMAT_BEHIND: u8 = 2;
 
 /// State of a user's subscription (XEP-0060 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum State {
     /// Not subscribed.
     #[default]
@@ -28,7 +28,7 @@ pub enum State {
 }
 
 /// A user's relation to a node.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Member {
     /// Its affiliation.
     pub affiliation: Option<Affiliation>,

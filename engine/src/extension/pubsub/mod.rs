@@ -116,7 +116,7 @@ pub const EXTENSION: Extension = Extension {
 };
 
 /// The state of a request to nodes that waits for a read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Pending {
     Approve(approve::Pending),
     Disco(disco::Pending),
@@ -142,7 +142,7 @@ impl Pending {
 }
 
 /// A request, with the facts that all kinds have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Asked {
     /// The owner of the nodes: an account, or a node of a service.
     actor: Box<str>,

@@ -19,7 +19,7 @@ const FORMAT_OWNED: u8 = 3;
 const FORMAT_KEYED: u8 = 4;
 
 /// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Access {
     /// Anybody.
     Open,
@@ -35,7 +35,7 @@ pub enum Access {
 
 /// Who may publish at a node (XEP-0060 16.4.4, `pubsub#publish_model`). Publishers and owners
 /// always may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PublishModel {
     /// Nobody else.
     Publishers,
@@ -46,7 +46,7 @@ pub enum PublishModel {
 }
 
 /// When the last item is sent without a new publication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SendLast {
     /// Never.
     Never,
@@ -57,7 +57,7 @@ pub enum SendLast {
 }
 
 /// The configuration of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// Who may see it.
     pub access: Access,
@@ -140,7 +140,7 @@ impl Config {
 }
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Node {
     /// Its name.
     pub name: Box<str>,
@@ -165,7 +165,7 @@ pub struct Node {
 }
 
 /// All nodes of an actor, sorted by name.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Directory {
     /// The number of the last publication.
     pub last: u64,
@@ -432,7 +432,7 @@ impl Node {
 
 /// An entity's affiliation with a node (XEP-0060 4.1). The owner of an account's nodes is in no
 /// list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Affiliation {
     /// May do everything; only at a service.
     Owner,
@@ -445,7 +445,7 @@ pub enum Affiliation {
 }
 
 /// A node's affiliations and subscriptions.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Affiliates {
     /// Bare JIDs, sorted.
     pub affiliations: Vec<(Box<str>, Affiliation)>,
@@ -642,7 +642,7 @@ pub enum Denied {
 }
 
 /// The facts about a node that decide who may see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Audience {
     /// The access model.
     pub access: Access,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// A notification to some subscribers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Notice {
     /// The node's actor.
     pub node: Box<str>,
@@ -18,7 +18,7 @@ pub struct Notice {
 }
 
 /// An item that was published at a node of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct News {
     /// The node's actor.
     pub actor: Box<str>,

@@ -18,14 +18,14 @@ use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found};
 
 /// An owner's request that waits for the node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     asked: Asked,
     node: Box<str>,
     what: What,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum What {
     Create(Config),
     Configuration,

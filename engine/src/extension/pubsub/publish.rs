@@ -17,7 +17,7 @@ use crate::store::{Batch, Found};
 const SINGLE: &str = "current";
 
 /// A publication or retraction that waits for the node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     Publish(Publishing),
     /// Removes the item with this id. The owner may decide whether subscribers are notified.
@@ -39,7 +39,7 @@ impl Pending {
 }
 
 /// A publication.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Publishing {
     asked: Asked,
     node: Box<str>,

@@ -18,7 +18,7 @@ use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
 /// The reads for a request: one node, or all subscriptions of the requester.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// Subscribes this address.
     Subscribe { asked: Asked, node: Box<str>, jid: Box<str> },

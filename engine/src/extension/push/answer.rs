@@ -70,7 +70,7 @@ pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) 
 }
 
 /// The outcome of a publication, to be recorded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Noted {
     /// The service and its node.
     jid: Box<str>,
@@ -102,7 +102,7 @@ impl Noted {
         }
         let mut changes = written(&all);
         if ended {
-            changes.push(Change::Dropped(Box::new(Dropped { service: jid, reason: outcome.reason() })));
+            changes.push(Change::Dropped(Box::new(Dropped { service: jid, reason: outcome.reason().into() })));
         }
         Step::Change(changes, Vec::new())
     }

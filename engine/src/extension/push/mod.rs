@@ -100,7 +100,7 @@ fn written(all: &Registrations) -> Vec<Change> {
 }
 
 /// Waits for the user's registrations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Pending {
     /// Adds this one.
     Put(Registration),

@@ -11,7 +11,7 @@ use crate::limits::{PUSH_BACKOFF_S, PUSH_BACKOFF_S_MAX, PUSH_FAILURES_MAX, PUSH_
 const FORMAT: u8 = 1;
 
 /// One service that wakes one device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Registration {
     /// The service's JID, normalised.
     pub jid: Box<str>,

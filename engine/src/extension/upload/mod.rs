@@ -61,7 +61,7 @@ fn forms(server: &ServerFacts, out: &mut Vec<u8>) {
 }
 
 /// A user's request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Wanted {
     name: Box<str>,
     size: u64,
@@ -116,7 +116,7 @@ fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 }
 
 /// Waits for the account's record and the user's usage.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     /// Bare JID of the user.
     owner: Box<str>,

@@ -117,7 +117,7 @@ impl fmt::Debug for PlainAttempt {
 }
 
 /// A job: PBKDF2 over a password. It owns all its data and may run on any thread.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeriveKeys {
     password: Box<str>,
     kind: HashKind,
@@ -127,7 +127,7 @@ pub struct DeriveKeys {
 }
 
 /// Further keys to derive from the right password.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Gains {
     /// The key that proves the password right.
     stored: Tag,

@@ -30,7 +30,7 @@ impl Shard {
             id: element.id().map(Into::into),
             from: stanza.from.into(),
             to: Some(domain.into()),
-            paced: None,
+            paced: false,
             front: None,
         };
         match stanza.kind {
@@ -70,7 +70,7 @@ impl Shard {
             id: None,
             from: if session.is_some() { full.into() } else { "".into() },
             to: Some(bare_of(full).into()),
-            paced: None,
+            paced: false,
             front: None,
         };
         match step {

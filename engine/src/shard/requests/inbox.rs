@@ -10,6 +10,7 @@ use crate::limits::ROOM_COUNT_BYTES;
 use crate::shard::Shard;
 use crate::streams::half::Down;
 use crate::streams::work::work;
+use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
 impl Shard {
@@ -49,12 +50,25 @@ impl Shard {
         // It is there, as above.
         let Some(Pending::Elsewhere(Elsewhere::Missed(gather))) = self.cx.kernel.pending.remove(&token) else { return };
         let Gather { asker, asked, counts, .. } = *gather;
-        if self.actors.asks_still(&asker) {
-            return self.answer_missed(asker, &asked, counts);
+        if self.is_waited_for(&asker) {
+            self.answer_missed(asker, &asked, counts);
         }
-        if let Some((user, (session, _))) = asker.paced.zip(asker.session) {
-            self.paced_over(user, session);
+    }
+
+    /// Answers of a home are lost, and so is what the others have said.
+    pub(crate) fn rooms_not_counted(&mut self, asker: Asker) {
+        if self.is_waited_for(&asker) {
+            self.do_step(asker, "", 0, Step::Error(StanzaCondition::InternalServerError.into()));
         }
+    }
+
+    /// Whether the session that has asked still waits. If not, the next request of its user goes on.
+    fn is_waited_for(&mut self, asker: &Asker) -> bool {
+        let waits = self.actors.asks_still(asker);
+        if let Some((session, _)) = asker.session.filter(|_| asker.paced && !waits) {
+            self.paced_over(bare_of(&asker.from), session);
+        }
+        waits
     }
 
     fn answer_missed(&mut self, asker: Asker, asked: &Asked, counts: Vec<RoomCount>) {

@@ -73,7 +73,7 @@ impl Shard {
             id: element.id().map(Into::into),
             from: full.into(),
             to: to.as_deref().map(Into::into),
-            paced: None,
+            paced: false,
             front: None,
         };
         self.ask_feature(asker, target, bare_of(full), element, Some(&[]));
@@ -126,7 +126,7 @@ impl Shard {
             id: element.id().map(Into::into),
             from: stanza.from.into(),
             to: Some(stanza.to.into()),
-            paced: None,
+            paced: false,
             front: None,
         };
         self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, may.as_deref());
@@ -156,7 +156,7 @@ impl Shard {
         let (from, to) = (stanza.from.into(), Some(stanza.to.into()));
         self.actors.answer(
             &mut self.cx,
-            Asker { session: None, paced: None, front: None, origin: stanza.origin, id, from, to },
+            Asker { session: None, paced: false, front: None, origin: stanza.origin, id, from, to },
             Ok(&payload),
         );
     }
@@ -250,11 +250,12 @@ impl Shard {
 
     /// Carries out what a feature wants done.
     pub(crate) fn do_step(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
-        let paced = asker.paced.zip(asker.session.map(|(session, _)| session));
+        let session = asker.session.filter(|_| asker.paced);
+        let paced = session.map(|(session, _)| (Box::from(bare_of(&asker.from)), session));
         let goes_on = matches!(step, Step::Read(..) | Step::Prepare(..) | Step::Paced(..) | Step::Missed(_));
         self.carry_out(asker, account, place, step);
         if let Some((user, session)) = paced.filter(|_| !goes_on) {
-            self.paced_over(user, session);
+            self.paced_over(&user, session);
         }
     }
 
@@ -511,8 +512,8 @@ impl Shard {
         };
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
         if let Some((session, _)) = read.asker.session.filter(|_| !self.actors.asks_still(&read.asker)) {
-            if let Some(user) = read.asker.paced {
-                self.paced_over(user, session);
+            if read.asker.paced {
+                self.paced_over(bare_of(&read.asker.from), session);
             }
             return self.turn_over(read.turn);
         }

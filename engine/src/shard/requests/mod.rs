@@ -49,8 +49,9 @@ use crate::shard::requests::pushes::Pushes;
 /// Requests that are being answered at a shard.
 #[derive(Debug)]
 pub struct Requests {
-    /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
-    paced: HashMap<u32, Waiting, Fixed>,
+    /// Requests that wait for room for their answer, by the user (bare JID) whose sessions ask; only
+    /// of users of whom some are under way or wait.
+    paced: HashMap<Box<str>, Waiting, Fixed>,
     turns: Turns,
     /// What is known of nodes of services of this home at which something was published lately.
     known_nodes: KnownNodes,

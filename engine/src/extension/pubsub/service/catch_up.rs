@@ -21,7 +21,7 @@ use crate::store::nodes::{self as rows, Item, Named, Span};
 use crate::store::{Batch, Found};
 
 /// The reads about subscribers that are behind.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// These users (bare JIDs) have missed the item with this number.
     Missed { actor: Box<str>, number: u64, users: Box<str> },
@@ -32,7 +32,7 @@ pub(crate) enum Pending {
 }
 
 /// A user that is back.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Back {
     actor: Box<str>,
     user: Box<str>,

@@ -51,7 +51,7 @@ const AHEAD_ITEMS: u32 = 16;
 const AHEAD_BYTES: u32 = 8 << 10;
 
 /// A publication by HTTP: one item or a batch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Publication {
     /// The node's actor.
     pub actor: Box<str>,
@@ -163,7 +163,7 @@ fn publish_found(plan: &Plan, asks_ids: bool, before: Option<VecDeque<u64>>, fou
 }
 
 /// The reads about channels.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
 pub(crate) enum Pending {
     /// A publication that waits for the node; the ids of its items, or those known before.
@@ -185,7 +185,7 @@ impl Pending {
 }
 
 /// A publication with the data derived from it alone.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Plan {
     publication: Publication,
     asked: Asked,
@@ -397,7 +397,7 @@ pub(in crate::extension::pubsub) fn news(
 }
 
 /// The requested items.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Wanted {
     /// The node's actor.
     pub actor: Box<str>,
@@ -478,7 +478,7 @@ fn page<'a>(
 }
 
 /// An item of a channel.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Picked {
     /// The node's actor.
     pub actor: Arc<str>,
@@ -490,7 +490,7 @@ pub struct Picked {
 }
 
 /// Items of channels of one home, in an order with its own numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Gathered {
     /// They follow this number consecutively.
     pub from: u64,

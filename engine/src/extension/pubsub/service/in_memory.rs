@@ -152,7 +152,7 @@ fn read_back(found: Found) -> Found {
 }
 
 /// How a query is answered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Ask {
     /// From here, once all others are answered; by the second value, which the store has, if the
     /// rows here are gone by then.

@@ -55,7 +55,7 @@ impl Info {
 }
 
 /// A question about a channel.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Question {
     /// The node's actor.
     pub actor: Box<str>,

@@ -13,7 +13,7 @@ use crate::store::Row;
 use crate::store::nodes::{self as rows, Place};
 
 /// The facts about one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Known {
     /// Its directory.
     pub directory: Directory,

@@ -98,7 +98,7 @@ const FEATURES: &[&str] = &[
 ];
 
 /// The state of a request to a service's node that waits for a read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     CatchUp(catch_up::Pending),
     Channel(channel::Pending),
@@ -206,7 +206,7 @@ fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &E
 }
 
 /// The relation to a node that a user is about to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Claim {
     /// It requests a subscription.
     Subscribe,
@@ -226,7 +226,7 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
 }
 
 /// Waits for the memberships of a user who is about to have a relation to a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Claiming {
     user: Box<str>,
     actor: Box<str>,

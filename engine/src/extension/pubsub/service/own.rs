@@ -13,7 +13,7 @@ use crate::store::{Found, Row};
 use crate::wire::jid::bare_of;
 
 /// The kind of list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum What {
     Subscriptions,
     Affiliations,
@@ -30,7 +30,7 @@ impl What {
 }
 
 /// The reads for a user's subscriptions or affiliations, or for the listed nodes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// The user's rows of all nodes, for a list of those of one service.
     All { domain: Box<str>, what: What },
@@ -127,7 +127,7 @@ pub(in crate::extension::pubsub) fn affiliations(asked: Asked) -> Answered {
 }
 
 /// A page of a list in ascending order (XEP-0059).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Page {
     /// Whether a page was requested.
     asked: bool,

@@ -19,7 +19,7 @@ use crate::store::{Batch, Found, Row};
 use crate::wire::jid::bare_of;
 
 /// The reads about a node for an owner's request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// A page of one of its lists, with at most this many.
     List { asked: Asked, page: Page, what: What, most: u32 },

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::super::change::Change;
 use super::super::super::iq::Step;
+use super::super::super::written;
 use super::super::node::Access;
 use super::super::{Answered, error, found_directory, row};
 use crate::id::PushId;
@@ -15,7 +16,7 @@ use crate::wire::limit::Limit;
 const FORMAT: u8 = 1;
 
 /// The permission by which a browser was registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum By {
     /// The channel is public.
     Everybody,
@@ -29,7 +30,7 @@ pub enum By {
 const PERMIT: [u8; 1] = [1];
 
 /// A registration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Registration {
     /// Expiry, seconds since the Unix epoch.
     pub until_s: u64,
@@ -39,6 +40,7 @@ pub struct Registration {
     /// Its permission.
     pub by: By,
     /// The browser's public key.
+    #[serde(with = "written::array")]
     pub p256dh: [u8; 65],
     /// Its authentication secret.
     pub auth: [u8; 16],
@@ -99,7 +101,7 @@ impl Registration {
 }
 
 /// The reads about a channel's registrations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Pending {
     /// Whether it exists already or there is room for one more.
     Register(Registering),
@@ -120,7 +122,7 @@ impl Pending {
 }
 
 /// Removed registrations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Removed {
     actor: Box<str>,
     /// The channel's count before.
@@ -131,7 +133,7 @@ pub(crate) struct Removed {
 }
 
 /// A registration to be created or renewed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Registering {
     /// The node's actor.
     pub actor: Box<str>,
@@ -195,7 +197,7 @@ fn register_found(asked: &Registering, found: &[Found]) -> Answered {
 }
 
 /// A registration to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Removal {
     /// Its id.
     pub id: PushId,

@@ -19,7 +19,7 @@ use crate::store::nodes::{self as rows, Named};
 use crate::store::{Batch, Found, Query, Row};
 
 /// Events for all subscribers of a node, or its end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Tale {
     actor: Box<str>,
     jid: Box<str>,
@@ -85,7 +85,7 @@ fn begin(tale: Tale, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
 }
 
 /// Waits for the next page of a node's members.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending(Tale);
 
 impl Pending {
