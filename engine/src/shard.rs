@@ -97,6 +97,7 @@ pub struct Shard {
     requests: Requests,
     components: Components,
     rooms: Rooms,
+    last_of_rooms: rooms::LastOfRooms,
     /// Scratch memory for the tags of one item.
     scanner: Scanner,
     /// Scratch memory for the full JID of a stanza's sender.
@@ -137,6 +138,7 @@ impl Shard {
             requests: Requests::new(),
             components: Components::new(),
             rooms: Rooms::new(),
+            last_of_rooms: rooms::LastOfRooms::default(),
             cx: Streams::new(turn),
             scanner: Scanner::new(),
             full: String::new(),

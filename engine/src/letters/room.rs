@@ -16,7 +16,8 @@ pub enum RoomLetter {
         to: Name,
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
-        /// Its number in the archive of the room; 0 if it is not there.
+        /// Its number in the archive of the room; 0 if it is not there. Presence of the receiver
+        /// itself has that of the last message.
         number: u64,
     },
     /// A session that is behind requests the next messages of a room.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::actors::Actors;
-use crate::extension::offline::Keep;
 use crate::follow::Page;
 use crate::kernel::pending::{Pending, RoomNeed as Need, RoomRead, one_value};
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::limits::{
     ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD, ROOM_STANDINGS_IN_MEMORY_MAX,
+    ROOM_WAITING_MAX,
 };
 use crate::ns;
 use crate::rooms::alerts::Alerts;
@@ -23,7 +23,7 @@ use crate::rooms::rank::{Rank, Role};
 use crate::rooms::requests::Request;
 use crate::rooms::room::{Past, Room, Standings};
 use crate::rooms::talk::write_stanza_id;
-use crate::rooms::{Rooms, State, admin, refuse};
+use crate::rooms::{Hosted, Rooms, State, admin, refuse};
 use crate::router::users::Incoming;
 use crate::store::archive::{Entry, live_entries, number_of};
 use crate::store::room::Alert;
@@ -47,6 +47,21 @@ fn history_query(room: &str) -> Query {
         rows_max: ROOM_HISTORY_MAX as u32,
         bytes_max: 1 << 20,
     }
+}
+
+/// Begins to read a room.
+fn read_room(cx: &mut Streams, hosted: &mut Hosted, bare: &str) {
+    hosted.reads = true;
+    let queries = vec![
+        Record::query(bare),
+        Standing::query_all(bare),
+        history_query(bare),
+        Alert::query_all(bare),
+        Seat::query(bare, None),
+        store::room::Request::query_all(bare),
+        room_extra::query(bare),
+    ];
+    cx.kernel.read(Pending::Room(RoomRead::Room(bare.into())), queries);
 }
 
 fn rows(found: Option<Found>) -> (Vec<Row>, bool) {
@@ -136,17 +151,7 @@ impl Rooms {
             State::Here(room) if room.standings.complete && !may_ask_card(room, stanza) => return true,
             State::Here(room) => room,
             State::Unknown => {
-                hosted.reads = true;
-                let queries = vec![
-                    Record::query(bare),
-                    Standing::query_all(bare),
-                    history_query(bare),
-                    Alert::query_all(bare),
-                    Seat::query(bare, None),
-                    store::room::Request::query_all(bare),
-                    room_extra::query(bare),
-                ];
-                cx.kernel.read(Pending::Room(RoomRead::Room(bare.into())), queries);
+                read_room(cx, hosted, bare);
                 return false;
             }
         };
@@ -213,6 +218,9 @@ impl Rooms {
         };
         let Some(hosted) = self.rooms.get_mut(&bare) else { return };
         hosted.reads = false;
+        for (session, _, asked) in std::mem::take(&mut hosted.behind) {
+            caught_up(cx, &bare, &session, asked, &Page::default());
+        }
         let waiting = std::mem::take(&mut hosted.waiting);
         for parked in waiting {
             refuse(cx, actors, (&parked).into(), StanzaCondition::InternalServerError.into());
@@ -288,9 +296,7 @@ impl Rooms {
         let seats = room.occupants.seats();
         room.leave_again(&mut cx.kernel);
         self.occupants = self.occupants.saturating_sub(seats - room.occupants.seats());
-        // An empty stanza asks only whether the sessions exist.
-        let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
-        room.tell_all(&mut cx.kernel, kind, bare, b"");
+        room.ask_who_is_there(&mut cx.kernel, |_, _| true);
         if !users.is_empty() {
             let query = |need: &Need| match need {
                 Need::Standing(user) => Some(Standing::query(bare, user)),
@@ -335,7 +341,19 @@ impl Rooms {
 impl Rooms {
     /// A session that is behind requests the next messages.
     pub(crate) fn catch_up(&mut self, cx: &mut Streams, room: &str, session: &str, after: u64, asked: u32) {
-        let Some(last) = self.last_number(room, session) else {
+        let last = self.last_number(room, session);
+        let hosted = self.rooms.entry_ref(room).or_default();
+        // This home has started again since the session entered.
+        if last.is_none() && (hosted.reads || matches!(hosted.state, State::Unknown)) {
+            if hosted.behind.len() < ROOM_WAITING_MAX {
+                hosted.behind.push((session.into(), after, asked));
+            }
+            if !hosted.reads {
+                read_room(cx, hosted, room);
+            }
+            return;
+        }
+        let Some(last) = last else {
             return caught_up(cx, room, session, asked, &Page::default());
         };
         let query = Query::Range {

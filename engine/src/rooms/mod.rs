@@ -59,6 +59,7 @@ use hashbrown::HashMap;
 
 use crate::actors::Actors;
 use crate::follow::BETWEEN;
+use crate::id::ShardId;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, Origin, UserLetter};
 use crate::limits::{
@@ -103,6 +104,9 @@ struct Hosted {
     state: State,
     /// Stanzas that wait for rows, in their order; bounded by [`ROOM_WAITING_MAX`].
     waiting: VecDeque<Parked>,
+    /// Requests of sessions that are behind, and wait for the room itself to be read: full JID,
+    /// the number after which they read, and that of the request; bounded by [`ROOM_WAITING_MAX`].
+    behind: Vec<(Box<str>, u64, u32)>,
     /// Whether rows are being read.
     reads: bool,
     /// The users of the list that the first waiting stanza asks for.
@@ -159,6 +163,10 @@ impl Rooms {
 
     /// Handles what waits for a room, after rows were read.
     fn go_on(&mut self, cx: &mut Streams, actors: &mut Actors, bare: &str) {
+        let behind = self.rooms.get_mut(bare).filter(|hosted| !hosted.reads).map(|hosted| &mut hosted.behind);
+        for (session, after, asked) in behind.map(std::mem::take).unwrap_or_default() {
+            self.catch_up(cx, bare, &session, after, asked);
+        }
         loop {
             let Some(hosted) = self.rooms.get_mut(bare) else { return };
             if hosted.reads {
@@ -351,6 +359,15 @@ impl Rooms {
         if let State::Here(room) = std::mem::replace(&mut hosted.state, State::Missing) {
             room.delete(kernel);
             kernel.counters.rooms_ended.one();
+        }
+    }
+
+    /// The link to this shard was renewed: rooms may not have learnt that sessions there have ended.
+    pub(crate) fn link_renewed(&mut self, cx: &mut Streams, peer: ShardId) {
+        for hosted in self.rooms.values() {
+            if let State::Here(room) = &hosted.state {
+                room.ask_who_is_there(&mut cx.kernel, |bare, kernel| kernel.home(bare) == peer);
+            }
         }
     }
 

@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::extension::offline::Keep;
 use crate::kernel::Kernel;
-use crate::letters::{Kind, Letter, RoomLetter};
+use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
 use crate::rooms::alerts::Alerts;
 use crate::rooms::guard::{Guard, domain_of};
@@ -385,6 +386,13 @@ impl Room {
         self.spent.take()
     }
 
+    /// Asks the homes of sessions whether they exist: an empty stanza asks only for that.
+    pub(super) fn ask_who_is_there(&self, kernel: &mut Kernel, asked: impl Fn(&str, &Kernel) -> bool) {
+        let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
+        let sessions: Vec<_> = self.sessions(|one| asked(&one.bare, kernel)).collect();
+        self.cast(kernel, kind, &self.jid, b"", 0, sessions.into_iter());
+    }
+
     /// Sends a stanza to all occupants.
     pub(super) fn tell_all(&self, kernel: &mut Kernel, kind: Kind, from: &str, unaddressed: &[u8]) {
         self.cast(kernel, kind, from, unaddressed, 0, self.sessions(|_| true));
@@ -456,9 +464,11 @@ impl Room {
     /// Tells sessions of an occupant of a change of the occupant itself.
     pub(super) fn tell_own(&self, kernel: &mut Kernel, news: &News<'_>, own: &[String]) {
         let kind = Kind::Directed { unavailable: news.gone };
+        // What follows this number is not lost: see `Shard::miss_messages_of_rooms`.
+        let number = if self.record.config.archive { self.record.said.number.max(1) } else { 0 };
         let own =
             own.iter().map(|full| split_resource(full)).map(|(bare, resource)| (bare, resource.unwrap_or_default()));
-        self.cast(kernel, kind, &self.address(news.nick), &self.composed(news, true, true), 0, own);
+        self.cast(kernel, kind, &self.address(news.nick), &self.composed(news, true, true), number, own);
     }
 
     /// Tells all occupants of a change that is no occupant's (XEP-0045 10.2.1).

@@ -11,6 +11,8 @@ impl Shard {
     pub(super) fn link_renewed(&mut self, peer: ShardId) {
         self.contacts.link_renewed(&mut self.cx, &mut self.actors, peer);
         self.components.link_renewed(&mut self.cx, peer);
+        self.rooms.link_renewed(&mut self.cx, peer);
+        self.miss_messages_of_rooms(peer);
         self.unanswered(peer);
     }
 

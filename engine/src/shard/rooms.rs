@@ -1,10 +1,12 @@
 //! What rooms send to sessions of users of this home, and requests that an extension answers for
 //! them.
 
+use hashbrown::HashMap;
+
 use crate::extension::push::message;
 use crate::extension::{Target, WAKER, Way};
 use crate::follow::{BETWEEN, Follower, Page};
-use crate::id::{ActorKind, SessionId};
+use crate::id::{ActorKind, SessionId, ShardId};
 use crate::kernel::pending::Asker;
 use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, RoomLetter};
 use crate::limits::{ROOM_AGAIN_S, ROOMS_BEHIND_MAX};
@@ -22,7 +24,81 @@ use crate::wire::splice::address;
 use crate::wire::written::{from_of_stanza, read_back};
 use crate::wire::{Expect, Scanner, StreamScope};
 
+/// The number of the last archived message that this shard has received of each room, for rooms with
+/// sessions here; at most as many as these have entered since the round before the last one.
+#[derive(Debug, Default)]
+pub(crate) struct LastOfRooms {
+    rooms: HashMap<Box<str>, LastOfRoom>,
+    /// The round of the sweep over all sessions.
+    round: u32,
+}
+
+#[derive(Debug)]
+struct LastOfRoom {
+    number: u64,
+    /// The round in which a session here was last seen in the room.
+    round: u32,
+}
+
+impl LastOfRooms {
+    fn received(&mut self, room: &str, number: u64) {
+        match self.rooms.get_mut(room) {
+            _ if number == 0 => {}
+            Some(last) => last.number = last.number.max(number),
+            None => _ = self.rooms.insert(room.into(), LastOfRoom { number, round: self.round }),
+        }
+    }
+
+    /// A session has sent presence to these addresses.
+    pub(super) fn used_by(&mut self, directed: &[Box<str>]) {
+        for to in directed {
+            self.rooms.get_mut(bare_of(to)).into_iter().for_each(|last| last.round = self.round);
+        }
+    }
+
+    /// All sessions were seen: rooms that no session was in for a whole round are forgotten.
+    pub(super) fn next_round(&mut self) {
+        self.rooms.retain(|_, last| last.round + 1 >= self.round);
+        self.round += 1;
+    }
+}
+
 impl Shard {
+    /// The link to this shard was renewed, and messages of rooms there may be lost: sessions of this
+    /// home that are in these rooms read their archives, from the last message that arrived.
+    pub(super) fn miss_messages_of_rooms(&mut self, peer: ShardId) {
+        let mut missed: Vec<(SessionId, Box<str>, u64)> = Vec::new();
+        for id in (0..self.actors.sessions.slots()).filter_map(|slot| self.actors.sessions.id(slot)) {
+            // It has ended, or is in no room.
+            let directed = self.actors.sessions.get(id).map_or(&[][..], |session| session.directed());
+            for room in directed.iter().map(|to| bare_of(to)).filter(|room| self.cx.kernel.home(room) == peer) {
+                if let Some(last) = self.last_of_rooms.rooms.get(room) {
+                    missed.push((id, room.into(), last.number));
+                }
+            }
+        }
+        for (session, room, number) in missed {
+            self.falls_behind(session, &room, number);
+        }
+    }
+
+    /// A session gets nothing more of a room until it has read the archive after this number.
+    fn falls_behind(&mut self, id: SessionId, room: &str, after: u64) {
+        // It has ended.
+        let Some(session) = self.actors.sessions.get_mut(id) else { return };
+        if let Some(follower) = session.behind_in(room) {
+            // The request or its answer may be lost.
+            return follower.fall_behind();
+        }
+        let behind = &mut session.extra.get_or_insert_default().behind;
+        if behind.len() < ROOMS_BEHIND_MAX {
+            behind.push(BehindRoom { room: room.into(), follower: Follower::behind(after) });
+            self.cx.kernel.counters.room_behind.one();
+        } else {
+            self.cx.kernel.counters.stanzas_dropped.one();
+        }
+    }
+
     pub(super) fn room_letter(&mut self, batch: &Letters, letter: &RoomLetter) {
         match letter {
             RoomLetter::Cast { kind, from, to, xml, number } => {
@@ -59,6 +135,7 @@ impl Shard {
     /// Delivers a stanza of a room to sessions of this home. Those that do not exist are reported to
     /// the room. An empty stanza asks only for that.
     fn cast(&mut self, kind: Kind, from: &str, to: &str, unaddressed: &[u8], number: u64) {
+        self.last_of_rooms.received(bare_of(from), number);
         let mut gone = Vec::new();
         let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
         for full in to.split(BETWEEN) {
@@ -131,11 +208,9 @@ impl Shard {
         if !is_behind && (number == 0 || !self.cx.is_busy(id)) {
             return self.actors.hand_ephemeral(&mut self.cx, id, stanza);
         }
-        let behind = &mut session.extra.get_or_insert_default().behind;
-        if !is_behind && behind.len() < ROOMS_BEHIND_MAX {
-            behind.push(BehindRoom { room: bare_of(from).into(), follower: Follower::behind(number - 1) });
-            self.cx.kernel.counters.room_behind.one();
-        } else if !is_behind || number == 0 {
+        if !is_behind {
+            self.falls_behind(id, bare_of(from), number - 1);
+        } else if number == 0 {
             self.cx.kernel.counters.stanzas_dropped.one();
         }
     }
@@ -171,6 +246,8 @@ impl Shard {
         // It was behind in an earlier visit, or has asked again since.
         let Some(mut follower) = follower.filter(|follower| follower.has_asked(asked)).copied() else { return };
         let page = Page::decode(page).unwrap_or_default();
+        // Each session here has got these messages, or was behind before the page was sent.
+        self.last_of_rooms.received(room, page.upto);
         let after = follower.at;
         follower.read(page.upto.max(after), page.more);
         // A row of the archive has several messages: the first ones may be known.

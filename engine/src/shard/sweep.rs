@@ -146,6 +146,9 @@ impl Shard {
             if let Some(id) = self.actors.sessions.id(slot) {
                 self.sweep_session(id);
             }
+            if slot == 0 {
+                self.last_of_rooms.next_round();
+            }
         }
         for _ in 0..share(elapsed_ms, self.actors.users.slots(), users_ms) {
             let slot = self.sweeper.users.next(self.actors.users.slots());
@@ -238,6 +241,7 @@ impl Shard {
 
     fn sweep_session(&mut self, id: SessionId) {
         let session = self.actors.sessions.heard(id);
+        self.last_of_rooms.used_by(session.directed());
         let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
         self.sweeper.sessions.found += (self.cx.managed_bytes(id) + extra) as u64;
         if self.cx.is_expired(id) {

@@ -39,7 +39,7 @@ impl Shard {
             ids: session.ids,
             directed: session.directed().to_vec(),
             missed: extra.and_then(|extra| extra.missed.clone()),
-            behind: behind.map(|behind| (behind.room.clone(), behind.after)).collect(),
+            behind: behind.map(|behind| (behind.room.clone(), behind.follower.at)).collect(),
             walk: walk.map(|walk| (walk.nodes.clone(), walk.next.clone())),
             asked: extra.map(|extra| extra.asked.clone()).unwrap_or_default(),
             lang: extra.and_then(|extra| extra.lang.clone()),

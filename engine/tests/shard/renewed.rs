@@ -6,13 +6,17 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::extension::service::SharedSecret;
 use throng_engine::extension::subscription::State;
+use throng_engine::follow::Page;
 use throng_engine::id::{Now, ShardId};
 use throng_engine::io::{Effect, Input, Output};
-use throng_engine::letters::Letter;
+use throng_engine::letters::{Letter, Letters, RoomLetter};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
-use throng_engine::store::Table;
+use throng_engine::store::archive::Entry;
+use throng_engine::store::room::{Config, Position, Record, Seat, Subject};
 use throng_engine::store::roster::{ItemView, Version};
+use throng_engine::store::{Batch, Table};
+use throng_sim::disk::Disk;
 use throng_sim::script::{Player, Script};
 use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{Crossing, Network, PASSWORD, Pace};
@@ -137,4 +141,69 @@ fn homes_say_again_which_components_are_connected() {
         letters.flatten().filter(|letter| matches!(letter, Letter::Component { there: false, .. })).count()
     });
     assert_eq!(said.iter().sum::<usize>(), 1, "{said:?}");
+}
+
+/// XEP-0045 7.4: the home of a room has started again, and a session at another home reads what it
+/// has missed. The room is read for that.
+#[test]
+fn sessions_catch_up_in_a_room_that_is_not_in_memory() {
+    const ROOM: &str = "cave@conference.localhost";
+    let mut settings = Settings::new("localhost", 2, [0; 32], 0);
+    settings.serve_rooms("conference.localhost");
+    let settings = Arc::new(settings);
+    let id = settings.home(ROOM);
+    let other = ShardId(1 - id.0);
+    let user = (0..).map(|n| format!("u{n}@localhost/r")).find(|full| settings.home(&full[..full.len() - 2]) == other);
+    let user = user.expect("one of many");
+    let mut rows = Batch::default();
+    let config = Config { persistent: true, ..Config::default() };
+    let subject = Subject::default();
+    let said = Position::default();
+    Record { config, subject, secret: [7; 16], owners: 0, locked: false, created_ms: 1, said }.put(&mut rows, ROOM);
+    Seat { nick: "one".into(), presence: b"<presence></presence>"[..].into() }.put(&mut rows, ROOM, &user);
+    for number in 5..8u64 {
+        let xml = format!("<message type='groupchat' from='{ROOM}/two'><body>{number}</body></message>");
+        let peer = format!("{ROOM}/two");
+        let (incoming, waits, time_ms) = (true, false, number);
+        Entry { incoming, waits, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" }.put(&mut rows, ROOM, number);
+    }
+    let mut disk = Disk::default();
+    disk.apply(&rows);
+    let mut asked = Letters::new(other);
+    let (room, session) = (asked.name(ROOM), asked.name(&user));
+    // Another session of the user, which has not entered.
+    let outside = user.replace("/r", "/x");
+    let stranger = asked.name(&outside);
+    asked.push(Letter::Room(RoomLetter::CatchUp { room, session, after: 5, asked: 1 }));
+    asked.push(Letter::Room(RoomLetter::CatchUp { room, session: stranger, after: 5, asked: 2 }));
+    let mut shard = Shard::new(id, settings, Arc::new(Counters::default()), [1; 32]);
+    let (mut out, now) = (Output::default(), Now::new(1_000, 0));
+    shard.handle(now, Input::Letters(&asked), &mut out);
+    let mut pages = Vec::new();
+    for _ in 0..10 {
+        shard.handle(now, Input::EndOfTurn, &mut out);
+        disk.apply(&std::mem::take(&mut out.writes));
+        for effect in std::mem::take(&mut out.effects) {
+            match effect {
+                Effect::Read { token, queries } => {
+                    let found = queries.iter().map(|query| disk.read(query)).collect();
+                    shard.handle(now, Input::Found { token, found }, &mut out);
+                }
+                Effect::Letters { batch, .. } => {
+                    for letter in batch.letters() {
+                        if let Letter::Room(RoomLetter::CaughtUp { session, asked, page, .. }) = letter {
+                            let page = Page::decode(batch.bytes(*page)).expect("a page");
+                            // A row has several messages: the first ones may be known.
+                            let numbers = page.items.iter().map(|(number, _)| *number).filter(|number| *number > 5);
+                            let numbers: Vec<u64> = numbers.collect();
+                            pages.push((*asked, batch.str(*session).to_owned(), numbers, page.more));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    pages.sort();
+    assert_eq!(pages, [(1, user, vec![6, 7], false), (2, outside, Vec::new(), false)]);
 }

@@ -1,6 +1,7 @@
 //! Values of any type that can be read, drawn from a seed: a source for `Deserialize` that makes up
 //! what it is asked for. Of each enum it gives the variant that it has given least often, measured by
-//! how many others were seen in it, so that all of them are seen without a list of samples.
+//! how many others were seen in it, so that all of them are seen without a list of samples. Every
+//! other value leads to one that is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,8 @@ pub(super) struct Seen {
     is_read: bool,
     /// Variants of enums that were within it, in values.
     within: BTreeSet<(Enum, usize)>,
+    /// Enums that were within it, including values that were refused.
+    leads_to: BTreeSet<Enum>,
 }
 
 /// Texts: some of them are the names that reading requires somewhere.
@@ -37,16 +40,20 @@ const LARGE: usize = 200;
 
 /// Draws a value, and notes which variants are in it. `None` if what was drawn is refused.
 pub(super) fn drawn<T: DeserializeOwned>(seed: u64, given: &mut Given, bytes: &[&'static [u8]]) -> Option<T> {
-    let mut source = Source { state: seed, given, bytes, around: Vec::new(), drawn: Vec::new() };
+    let all = unseen(given);
+    let wanted = all.get((seed / 2) as usize % all.len().max(1)).copied().filter(|_| seed.is_multiple_of(2));
+    let mut source = Source { state: seed, given, bytes, wanted, around: Vec::new(), drawn: Vec::new() };
     let value = T::deserialize(&mut source).ok();
     for path in source.drawn {
         let (last, around) = path.split_last().expect("a variant");
         let all = given.entry(last.0).or_insert_with(|| vec![Seen::default(); last.0.1.len()]);
         all[last.1].times += 1;
-        if value.is_some() {
-            all[last.1].is_read = true;
-            for (of, at) in around {
-                given.get_mut(of).expect("it was asked for before")[*at].within.insert(*last);
+        all[last.1].is_read |= value.is_some();
+        for (of, at) in around {
+            let outer = &mut given.get_mut(of).expect("it was asked for before")[*at];
+            outer.leads_to.insert(last.0);
+            if value.is_some() {
+                outer.within.insert(*last);
             }
         }
     }
@@ -54,11 +61,14 @@ pub(super) fn drawn<T: DeserializeOwned>(seed: u64, given: &mut Given, bytes: &[
 }
 
 /// Variants that were not in any value so far.
+fn unseen(given: &Given) -> Vec<(Enum, usize)> {
+    let all = given.iter().flat_map(|(of, seen)| seen.iter().enumerate().map(move |(at, seen)| (*of, at, seen)));
+    all.filter(|(.., seen)| !seen.is_read).map(|(of, at, _)| (of, at)).collect()
+}
+
+/// The same, by the names of enum and variant.
 pub(super) fn missing(given: &Given) -> Vec<(&'static str, &'static str)> {
-    let all = given.iter().flat_map(|((name, variants), seen)| {
-        variants.iter().zip(seen).filter(|(_, seen)| !seen.is_read).map(|(variant, _)| (*name, *variant))
-    });
-    all.collect()
+    unseen(given).into_iter().map(|((name, variants), at)| (name, variants[at])).collect()
 }
 
 struct Source<'a> {
@@ -66,6 +76,8 @@ struct Source<'a> {
     given: &'a Given,
     /// Values of which only the bytes are in a written form.
     bytes: &'a [&'static [u8]],
+    /// A variant that the value should have.
+    wanted: Option<(Enum, usize)>,
     /// The variants around what is drawn next.
     around: Vec<(Enum, usize)>,
     /// All variants in the value, each after those around it.
@@ -265,7 +277,13 @@ impl<'a, 's> de::EnumAccess<'static> for Variant<'a, 's> {
             Some(seen) if deep => seen.within.len(),
             Some(seen) => 1_000 * seen.times / (1 + seen.within.len()),
         };
-        let at = (0..count).map(|n| (first + n) % count).min_by_key(|at| share(*at)).expect("one");
+        let leads = |at: &usize| match source.wanted.filter(|wanted| !deep && !source.around.contains(wanted)) {
+            Some(wanted) if wanted.0 == of => *at == wanted.1,
+            Some(wanted) => seen.is_some_and(|seen| seen[*at].leads_to.contains(&wanted.0)),
+            None => false,
+        };
+        let all = (0..count).map(|n| (first + n) % count);
+        let at = all.clone().find(leads).or(all.min_by_key(|at| share(*at))).expect("one");
         if source.drawn.len() >= LARGE {
             return Err(Refused);
         }

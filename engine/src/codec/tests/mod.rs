@@ -150,7 +150,7 @@ fn every_variant_of_what_waits_and_of_sessions_is_read_back() {
 #[test]
 fn nested_requests_are_bounded() {
     // `RequestRead::Bound` with a `join` whose request begins with the next one.
-    let bytes = |levels: usize| [&[FORMAT, Kind::Pending as u8, 3, 2, 0, 0][..], &[2, 0].repeat(levels)].concat();
+    let bytes = |levels: usize| [&[FORMAT, Kind::Pending as u8, 3, 2, 0, 0][..], &[3, 0].repeat(levels)].concat();
     let refused = decode::<Pending>(&bytes(100_000), NOW).unwrap_err().to_string();
     assert!(refused.starts_with("a request that waits is damaged: "), "{refused}");
 }
