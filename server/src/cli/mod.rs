@@ -195,6 +195,8 @@ pub struct Leave<'a> {
     pub layout: Layout,
     /// Domains whose accounts are exported; all if empty.
     pub domains: BTreeSet<String>,
+    /// The only account that is exported, with what the format cannot express.
+    pub user: Option<&'a str>,
     /// Whether to include archives.
     pub archive: bool,
 }
@@ -206,6 +208,8 @@ pub struct Arrive<'a> {
     pub from: &'a Path,
     /// The format of these files.
     pub format: Format,
+    /// The host of accounts in a dump that names none; the main domain if `None`.
+    pub host: Option<&'a str>,
     /// The main domain of the store, if one was given.
     pub domain: Option<&'a str>,
     /// What to do with existing accounts.

@@ -28,8 +28,13 @@ by the JID, which is what Prosody's storage `xep0227` reads. When not given it i
 name that ends with .xml, and `folder` \
 otherwise.
 
+With --user, TO is a folder: account.xml has the account in the portable format, account.json what \
+the format cannot express: rooms with affiliations, uploaded files, push services, dates and sizes. \
+Secrets of push services and login tokens are left out. It answers a request for personal data.
+
 Examples:
   throng export everything.xml
+  throng export --user romeo@example.org /srv/romeo
   throng export --layout ejabberd /srv/ejabberd-import
   throng export --only example.org --layout prosody /srv/prosody-import
   throng store backup /backups/now && throng store restore /backups/now --data ./copy && throng \
@@ -42,6 +47,9 @@ the files are imported if --virtual-hosts (or the configuration) names them; roo
 conference.DOMAIN. FROM is
 
   the data folder of Prosody      /var/lib/prosody, with `storage = \"internal\"`, its default
+  a dump of ejabberd's database   `mysqldump`, `pg_dump` or `ejabberdctl export2sql` as text; --host \
+names the domain of the users where the schema has none
+  a dump of ejabberd's Mnesia     `ejabberdctl dump FILE`
   files in the portable format    XEP-0227, as `throng export` and `ejabberdctl export_piefxis` write \
 them; in a folder, all files *.xml that begin with <server-data/>
 
@@ -52,12 +60,15 @@ what was imported remains, and repeating the import continues: existing accounts
 unless --existing is given. Data that cannot be imported is reported, with the file and line of its \
 first occurrence.
 
+Dumps list table by table, so their rows are sorted first, in files without a name in TMPDIR or \
+/var/tmp; they take about the size of the dump.
+
 Plain-text passwords are hashed into SCRAM keys, which takes most of the time, as with `throng \
 user import`.
 
 Examples:
   throng import --dry-run /var/lib/prosody --domain example.org
-  throng import /srv/ejabberd-export --data DIR --domain example.org --virtual-hosts example.net
+  throng import ejabberd.sql --data DIR --domain example.org --virtual-hosts example.net
   throng import everything.xml --json";
 
 /// The commands, with the options of the data folder that `rows` adds, and those of hashing.
@@ -83,6 +94,10 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
                     .action(ArgAction::Append)
                     .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is not a domain"))),
             )
+            .arg(
+                value("user", "JID", "Only this account, with a summary of everything that is stored of it")
+                    .conflicts_with_all(["layout", "only"]),
+            )
             .arg(flag("no-archive", "Do not export archives")),
         hashing(Command::new("import"))
             .about("Import accounts with all their data, and rooms, from other servers; the server must be stopped")
@@ -91,6 +106,14 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
             .arg(
                 value("format", "FORMAT", "Format of FROM, which is otherwise recognised")
                     .value_parser(Format::ALL.map(|(name, _)| name)),
+            )
+            .arg(
+                value(
+                    "host",
+                    "DOMAIN",
+                    "Domain of the users in a dump of SQL without hosts; the main one if not given",
+                )
+                .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is not a domain"))),
             )
             .arg(
                 value("existing", "WORD", "How to treat existing accounts: error, skip or replace")
@@ -131,7 +154,8 @@ pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         in_use(config, error, hint)
     })?;
     tell_tightened(&lock, io);
-    let leave = Leave { to, layout, domains, archive: !matches.get_flag("no-archive") };
+    let user = matches.get_one::<String>("user").map(String::as_str);
+    let leave = Leave { to, layout, domains, user, archive: !matches.get_flag("no-archive") };
     let summary = program.leave(config, &lock, &leave, &mut |line| io.tell(line))?;
     tell("export", &summary, true, io);
     ended(&summary)
@@ -161,6 +185,7 @@ pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
     let arrive = Arrive {
         from,
         format,
+        host: matches.get_one::<String>("host").map(String::as_str),
         domain: (*loaded.source("domain") != Source::Default).then_some(config.domain.as_str()),
         existing: match matches.get_one::<String>("existing").map(String::as_str) {
             Some("error") => Existing::Refuse,

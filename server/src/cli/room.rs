@@ -86,8 +86,7 @@ Reads such a file. The server must be stopped. Rooms that exist are left alone, 
 import can be repeated. A room is imported as a whole or not at all: never with a configuration in \
 part. Imported rooms are persistent. What cannot be imported is reported, with file and line.
 
-Neither Prosody (the storage `xep0227`) nor ejabberd (`export_piefxis`) writes rooms in the portable \
-format. To move them, write this file from their own.
+Rooms of Prosody and ejabberd come with their accounts: see `throng import`.
 
 Examples:
   throng room import rooms.xml --dry-run

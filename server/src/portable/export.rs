@@ -30,13 +30,15 @@ pub enum Layout {
 /// The settings of an export.
 pub struct Export<'a> {
     /// The store.
-    pub engine: &'a dyn Engine,
+    pub engine: &'a (dyn Engine + 'static),
     /// The layout of the files.
     pub layout: Layout,
     /// The domains served.
     pub served: &'a Domains,
     /// Domains whose users are exported; all if empty.
     pub domains: &'a BTreeSet<String>,
+    /// The only user that is exported, a normalised bare JID; all if `None`.
+    pub user: Option<&'a str>,
     /// Whether to include archives.
     pub archive: bool,
     /// The current time, microseconds since the Unix epoch.
@@ -93,7 +95,8 @@ pub fn export(to: &Path, plan: &Export<'_>, step: &mut dyn FnMut(&Summary)) -> R
         for partition in partitions {
             // Few enough to be in memory: a 4,096th of all accounts.
             for (user, record) in accounts(plan.engine, *partition)? {
-                if user.split_once('@').is_none_or(|(_, domain)| domain != host) {
+                let is_other = plan.user.is_some_and(|only| only != user);
+                if is_other || user.split_once('@').is_none_or(|(_, domain)| domain != host) {
                     continue;
                 }
                 place.user(&user, &record, plan, &mut summary)?;
@@ -127,6 +130,10 @@ pub fn export(to: &Path, plan: &Export<'_>, step: &mut dyn FnMut(&Summary)) -> R
 /// The requested domains that have accounts, with the partitions of these.
 fn hosts(plan: &Export<'_>) -> Result<BTreeMap<String, BTreeSet<u16>>, Wrong> {
     let mut hosts: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
+    if let Some((user, (_, domain))) = plan.user.and_then(|user| Some((user, user.split_once('@')?))) {
+        hosts.insert(domain.to_owned(), BTreeSet::from([throng_engine::id::partition(user.as_bytes())]));
+        return Ok(hosts);
+    }
     plan.engine.for_each_actor(Table::Accounts, None, &mut |actor| {
         let user = String::from_utf8_lossy(actor);
         if let Some((_, domain)) =

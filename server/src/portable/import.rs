@@ -61,6 +61,8 @@ pub struct Import<'a> {
     pub rooms: &'a str,
     /// The format of what is imported.
     pub format: Format,
+    /// The host of accounts in a dump that names none.
+    pub host: &'a str,
     /// What to do with existing accounts.
     pub existing: Existing,
     /// Whether to write nothing.
@@ -117,7 +119,9 @@ pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) ->
         };
         let mut end = plan.engine.filter(|_| !plan.dry_run).map_or(Ok(()), |engine| abandon(engine).map(drop));
         end = end.and_then(|()| {
-            sources(from, plan.format)?.into_iter().try_for_each(|open| importing.source(&mut *open()?, step))
+            sources(from, plan.format, plan.host)?
+                .into_iter()
+                .try_for_each(|open| importing.source(&mut *open()?, step))
         });
         let rest = importing.rest();
         let Importing { summary, .. } = importing;
@@ -235,6 +239,10 @@ impl Importing<'_> {
                     Some(current) => self.summary.one(what, why, &|| format!("{} at {at}", current.jid)),
                     None => self.summary.one(what, why, &|| at.to_string()),
                 },
+                Part::Progress => {
+                    self.summary.bytes = before + source.bytes();
+                    step(&self.summary);
+                }
                 Part::UserEnd => {
                     if let Some(current) = current.take() {
                         self.ended(current, &at)?;

@@ -54,6 +54,8 @@ pub(super) enum Part {
     },
     /// Something that is skipped: its kind, and the reason.
     Skipped(&'static str, String),
+    /// Nothing yet: more was read.
+    Progress,
     /// Ends the user.
     UserEnd,
     /// Begins a room of the host. Its elements follow.

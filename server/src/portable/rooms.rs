@@ -207,7 +207,7 @@ impl<'a> Taking<'a> {
     pub(super) fn part(&mut self, part: Part, host: Option<&str>, at: &At, summary: &mut Summary) -> Result<(), Wrong> {
         let plan = &self.plan;
         match part {
-            Part::Host(_) | Part::User { .. } | Part::UserEnd => {}
+            Part::Host(_) | Part::User { .. } | Part::UserEnd | Part::Progress => {}
             Part::Room { name, .. } if host != Some(plan.service) => {
                 self.in_room = true;
                 summary.left += 1;

@@ -29,6 +29,7 @@ fn take_with(engine: &MemoryEngine, from: &Path, existing: Existing, dry_run: bo
         domains: &domains(),
         rooms: "conference.capulet.com",
         format: Format::Portable,
+        host: "capulet.com",
         existing,
         dry_run,
         iterations: 4096,
@@ -70,6 +71,7 @@ fn give(engine: &MemoryEngine) -> String {
         served: &domains(),
         layout: Layout::File,
         domains: &BTreeSet::new(),
+        user: None,
         archive: true,
         now_us: NOW_US,
     };
@@ -170,6 +172,7 @@ fn xep_0227_4_3_credentials_of_ejabberd_are_taken_and_given() {
             served: &domains(),
             layout: Layout::Hosts,
             domains: &BTreeSet::new(),
+            user: None,
             archive: true,
             now_us: NOW_US,
         };
@@ -902,8 +905,15 @@ fn xep_0227_7_files_are_private_and_in_four_layouts() {
     let dir = TempDir::new().expect("a folder");
     let write = |layout, to: &str, only: &[&str]| {
         let wanted = only.iter().map(|domain| (*domain).to_owned()).collect();
-        let plan =
-            Export { engine: &engine, served: &domains(), layout, domains: &wanted, archive: true, now_us: NOW_US };
+        let plan = Export {
+            engine: &engine,
+            served: &domains(),
+            layout,
+            domains: &wanted,
+            user: None,
+            archive: true,
+            now_us: NOW_US,
+        };
         export(&dir.path().join(to), &plan, &mut |_| {})
     };
     let first = give(&engine);

@@ -15,6 +15,7 @@ mod checks;
 mod components;
 mod control;
 mod cores;
+mod disclosure;
 mod hashes;
 mod inside;
 mod invitation_ends;

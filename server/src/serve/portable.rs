@@ -1,17 +1,21 @@
 //! Import and export of accounts and rooms by files, for a store at rest.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::id::{ActorKind, Domains};
 use throng_engine::store::Batch;
+use throng_engine::wire::jid::Jid;
 
-use super::{Rows, disk_failure, open, settings};
+use super::{Rows, disclosure, disk_failure, open, settings};
 use crate::cli::{Arrive, Failure, Leave, Say};
 use crate::config::Config;
 use crate::disk::{Engine, FolderLock, Still, Store};
-use crate::portable::{self, Export, Import, Summary, Wrong, rooms};
+use crate::portable::{self, Export, Import, Layout, Summary, Wrong, rooms};
 
 fn failure(wrong: Wrong) -> Failure {
     match wrong {
@@ -50,18 +54,41 @@ pub(super) fn leave(config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: 
     let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
     let engine = store.engine();
     let own = settings::domain(&*engine)?;
+    let main = own.as_deref().unwrap_or(&config.domain);
     let plan = Export {
         engine: &*engine,
-        served: &served(own.as_deref().unwrap_or(&config.domain), config),
+        served: &served(main, config),
         layout: leave.layout,
         domains: &leave.domains,
+        user: None,
         archive: leave.archive,
         now_us: now_us(),
     };
-    let done = portable::export(leave.to, &plan, &mut progress(say)).map_err(failure);
+    let done = match leave.user {
+        Some(user) => disclose(&plan, config, leave.to, user, main),
+        None => portable::export(leave.to, &plan, &mut progress(say)).map_err(failure),
+    };
     drop(engine);
     store.close();
     done
+}
+
+/// Exports one account to a folder, with a summary of what the format cannot express.
+fn disclose(plan: &Export<'_>, config: &Config, to: &Path, user: &str, main: &str) -> Result<Summary, Failure> {
+    let jid = if user.contains('@') { user.to_owned() } else { format!("{user}@{main}") };
+    let jid = Jid::parse(&jid).ok().filter(|jid| jid.local().is_some() && jid.is_bare());
+    let jid = jid.ok_or_else(|| Failure::failed(format!("{user} is not the JID of an account")))?;
+    let plan = Export { user: Some(jid.as_str()), layout: Layout::File, ..*plan };
+    let wrong = |error: std::io::Error| Failure::failed(format!("{}: {error}", to.display()));
+    // Before anything is created: is there such an account?
+    disclosure::of(plan.engine, &config.data, jid.as_str(), &Summary::default())?;
+    DirBuilder::new().mode(0o700).create(to).map_err(wrong)?;
+    let summary = portable::export(&to.join("account.xml"), &plan, &mut |_| {}).map_err(failure)?;
+    let found = disclosure::of(plan.engine, &config.data, jid.as_str(), &summary)?;
+    let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to.join("account.json"));
+    let text = format!("{found:#}\n");
+    options.and_then(|mut file| file.write_all(text.as_bytes())).map_err(wrong)?;
+    Ok(summary)
 }
 
 /// Runs `throng import`.
@@ -94,6 +121,7 @@ pub(super) fn arrive(
         domains: &domains,
         rooms: &format!("conference.{main}"),
         format: arrive.format,
+        host: arrive.host.unwrap_or(&main),
         existing: arrive.existing,
         dry_run: arrive.dry_run,
         iterations: arrive.iterations,

@@ -11,7 +11,10 @@ fn accounts_move_in_and_out() {
     }
     let went = bench.run("import nowhere.xml");
     assert!(went.exit == Exit::Failed && went.err.contains("there is no nowhere.xml"), "{}", went.err);
-    let went = bench.run(&format!("import {} --existing replace --threads 3", path("in.xml").display()));
+    let went = bench.run(&format!(
+        "import {} --existing replace --threads 3 --host a.example --format ejabberd-sql",
+        path("in.xml").display()
+    ));
     assert!(went.exit == Exit::Done && went.out.ends_with("import: good\n"), "{}{}", went.out, went.err);
     let went = bench.run(&format!("import {} --dry-run --json", path("odd.xml").display()));
     let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
@@ -25,16 +28,32 @@ fn accounts_move_in_and_out() {
         ("out", "Folder"),
         ("out --layout ejabberd", "Hosts"),
         ("out --layout prosody --only Example.org", "Users"),
+        ("out --user romeo@example.org", "Folder"),
     ] {
         assert_eq!(bench.run(&format!("export {line}")).exit, Exit::Done, "{line}");
         let last = bench.calls().last().cloned().unwrap_or_default();
         assert!(last.contains(&format!("layout: {layout}")), "{last}");
     }
     let calls = bench.calls().join("\n");
-    for word in ["existing: Replace", "threads: 3", "dry_run: true", "domains: {\"example.org\"}"] {
+    for word in [
+        "existing: Replace",
+        "threads: 3",
+        "dry_run: true",
+        "domains: {\"example.org\"}",
+        "host: Some(\"a.example\")",
+        "format: EjabberdSql",
+        "user: Some(\"romeo@example.org\")",
+    ] {
         assert!(calls.contains(word), "{word} in {calls}");
     }
-    for line in ["import", "export", "export x --layout tar", "export x --only a@b", "import x --existing no"] {
+    for line in [
+        "import",
+        "export",
+        "export x --layout tar",
+        "export x --only a@b",
+        "export x --user a@b --layout file",
+        "import x --existing no",
+    ] {
         assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
     }
     let _lock = FolderLock::take(bench.folder.path(), "serve").expect("free");

@@ -36,6 +36,7 @@ fn take_with(engine: &MemoryEngine, from: &Path, dry_run: bool) -> (Summary, Res
         domains: &domains(),
         rooms: "conference.capulet.example",
         format: recognise(from).expect("a format"),
+        host: "capulet.example",
         existing: Existing::Skip,
         dry_run,
         iterations: 4096,
@@ -62,6 +63,7 @@ fn give(engine: &MemoryEngine) -> String {
         served: &domains(),
         layout: Layout::File,
         domains: &BTreeSet::new(),
+        user: None,
         archive: true,
         now_us: NOW_US,
     };
@@ -259,6 +261,117 @@ fn a_hostile_folder_of_prosody_reaches_nothing_else() {
         ],
     );
     assert!(!give(&engine).contains("paris"));
+}
+
+#[test]
+fn ejabberds_dumps_move_as_they_are() {
+    for (name, hash) in [
+        ("ejabberd-postgresql.sql", HashKind::Sha1),
+        ("ejabberd-mariadb.sql", HashKind::Sha256),
+        ("ejabberd-mnesia.dump", HashKind::Sha1),
+    ] {
+        let (from, engine) = (sample(name), MemoryEngine::new());
+        let (tried, end) = take_with(&engine, &from, true);
+        assert_eq!((end, tried.users, tried.rooms), (Ok(()), 4, 1), "{name}");
+        let summary = take(&engine, &from);
+        assert_eq!(
+            (summary.users, summary.left, summary.rooms, summary.affiliations),
+            (4, 0, 1, 4),
+            "{name}: {summary:?}"
+        );
+        assert_eq!((summary.counts, summary.bytes), (tried.counts, tried.bytes), "{name}");
+        let notes = notes(&summary);
+        assert!(notes.len() == 1 && notes[0].contains("of rooms"), "{name}: {notes:?}");
+        assert_eq!(summary.bytes, fs::metadata(&from).expect("a file").len());
+        everything_is_there(&engine, true);
+        assert!(credentials(&engine, "juliet@capulet.example").keys(hash).is_some_and(|set| set.iterations() == 4096));
+        let again = take(&engine, &from);
+        assert_eq!((again.users, again.there, again.rooms), (0, 5, 0), "{name}: an import can be repeated");
+    }
+}
+
+/// `ejabberdctl export2sql` writes one host, in the schema without hosts.
+#[test]
+fn rows_without_a_host_are_of_the_host_that_is_named() {
+    let engine = MemoryEngine::new();
+    let summary = take(&engine, &sample("ejabberd-export2sql.sql"));
+    assert_eq!((summary.users, summary.left, summary.rooms), (2, 0, 1), "{summary:?}");
+    holds(
+        user(&give(&engine), "juliet"),
+        &["R\u{f3}meo", "<item id='crypt@rooms.example'>", "paris@elsewhere.example"],
+    );
+}
+
+/// Imports a text as a dump.
+fn dump(engine: &MemoryEngine, text: &str) -> (Summary, Result<(), String>) {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().join("dump");
+    fs::write(&path, text).expect("written");
+    take_with(engine, &path, false)
+}
+
+#[test]
+fn passwords_and_privacy_lists_of_ejabberd_are_taken() {
+    let engine = MemoryEngine::new();
+    let (summary, end) = dump(
+        &engine,
+        "INSERT INTO users(username, password, iterationcount) VALUES ('plain', 'pen''cil', 0), ('odd', 'x', 7);\n\
+         INSERT INTO privacy_list_data(id, t, value, action, ord, match_all, match_iq, match_message, match_presence_in, \
+         match_presence_out) VALUES (3, 'j', 'part@x', 'd', 1, 'f', 't', 'f', 'f', 'f'), (3, 'j', 'whole@x', 'd', 2, 't', 'f', 'f', 'f', 'f');\n\
+         INSERT INTO privacy_list(username, name, id) VALUES ('plain', 'mine', 3);\n\
+         INSERT INTO privacy_default_list(username, name) VALUES ('plain', 'mine');\n\
+         INSERT INTO rosterusers(username, jid, nick, subscription, ask, askmessage) VALUES ('plain', 'asks@x', '', 'N', 'I', 'Please & now'), \
+         ('nobody', 'a@x', '', 'B', 'N', '');\n",
+    );
+    assert_eq!((end, summary.users, summary.without_password), (Ok(()), 2, 1));
+    let text = give(&engine);
+    holds(user(&text, "plain"), &["value='whole@x'", "<status>Please &amp; now</status>"]);
+    assert!(!text.contains("part@x") && !user(&text, "plain").contains("<item jid='asks@x'"));
+    let notes = notes(&summary).join("\n");
+    holds(&notes, &["length of no hash function", "rows of a user without an account", "does not deny everything"]);
+    let engine = MemoryEngine::new();
+    let (summary, end) = dump(
+        &engine,
+        "{tables,[]}.\n{passwd,{<<\"plain\">>,<<\"capulet.example\">>},<<\"pencil\">>}.\n{muc_room,{<<\"r\">>,<<\"conference.capulet.example\">>},\
+         [{persistent,true},{moderated,true},{password_protected,true},{affiliations,[]}]}.\n",
+    );
+    assert_eq!((end, summary.users, summary.rooms, summary.left), (Ok(()), 1, 0, 1), "{summary:?}");
+    // XEP-0045 10.2: a room whose password is lost is not opened to all.
+    holds(&self::notes(&summary).join("\n"), &["the configuration has a value that cannot be"]);
+}
+
+#[test]
+fn hostile_dumps_end_with_file_and_line() {
+    let engine = MemoryEngine::new();
+    for (text, why) in [
+        ("INSERT INTO users(username) VALUES\n(system('x'));", "dump:2: `SYSTEM` is no value"),
+        ("{tables,[]}.\nos:cmd(\"x\").\n", "dump:2: a period"),
+        ("{tables,[]}.\n{passwd", "dump:2: the file ends within"),
+    ] {
+        let (summary, end) = dump(&engine, text);
+        assert_eq!(summary.users, 0);
+        assert!(end.as_ref().expect_err(text).contains(why), "{text}: {end:?}");
+    }
+    let names = "INSERT INTO users(username, password) VALUES ('../x', 'a'), ('', 'a'), ('a\u{1}b', 'a'), ('good', 'a');\n\
+                 INSERT INTO vcard(username, vcard) VALUES ('good', '<vCard xmlns=\"vcard-temp\"><FN>x</vCard>');";
+    let (summary, end) = dump(&engine, names);
+    assert_eq!((end, summary.users, summary.left), (Ok(()), 1, 2));
+    holds(
+        &notes(&summary).join("\n"),
+        &["row: it names no user (1)", "vCard: it is not well-formed XML", "user: the name"],
+    );
+    let dir = TempDir::new().expect("a folder");
+    for (bytes, why) in [
+        (&b"\x1f\x8b\x08"[..], "gunzip"),
+        (b"PGDMP\x01", "plain"),
+        (b"SQLite format 3\0", ".dump"),
+        (b"ab\0", "binary"),
+    ] {
+        let path = dir.path().join("dump");
+        fs::write(&path, bytes).expect("written");
+        let wrong = format!("{:?}", recognise(&path).expect_err("not text"));
+        assert!(wrong.contains(why), "{wrong}");
+    }
 }
 
 #[test]

@@ -1,0 +1,704 @@
+//! Reads rows of dumps in SQL: `INSERT` of `mysqldump`, `pg_dump --inserts`, `sqlite3 .dump` and
+//! ejabberd, and `COPY` of `pg_dump`.
+//!
+//! One row at a time is in memory, however long a statement is. Nothing else of SQL is understood but
+//! the columns of `CREATE TABLE`; other statements are passed over. This file names no other module:
+//! the fuzz target includes it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::Read;
+use std::rc::Rc;
+
+/// Most bytes of a row; a larger one has no values.
+pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+
+/// Most columns of a table.
+pub(crate) const COLUMNS_MAX: usize = 256;
+
+/// Most tables.
+const TABLES_MAX: usize = 1_024;
+
+/// Most bytes of a name.
+const NAME_BYTES_MAX: usize = 256;
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A table: its name without that of the schema, and its columns.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<String>,
+}
+
+/// A row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) table: Rc<Table>,
+    /// In the order of the columns; empty for `NULL`. `None` if the row is too large.
+    pub(crate) values: Option<Vec<Vec<u8>>>,
+}
+
+impl Row {
+    /// The value of a column; `None` if there is no such column.
+    pub(crate) fn get(&self, column: &str) -> Option<&[u8]> {
+        let at = self.table.columns.iter().position(|name| name == column)?;
+        Some(self.values.as_ref()?.get(at)?)
+    }
+}
+
+/// What is being read.
+enum Within {
+    Statement,
+    /// The rows of an `INSERT`.
+    Values(Rc<Table>),
+    /// The lines of a `COPY`.
+    Lines(Rc<Table>),
+}
+
+/// A dump being read.
+pub(crate) struct Dump<R> {
+    from: R,
+    chunk: Vec<u8>,
+    at: usize,
+    line: u64,
+    bytes: u64,
+    /// Whether a backslash begins an escape in every text, as MySQL has it.
+    backslashes: bool,
+    within: Within,
+    tables: HashMap<String, Rc<Table>>,
+}
+
+/// A row that grows within its limit.
+struct Growing {
+    values: Vec<Vec<u8>>,
+    left: usize,
+    fits: bool,
+}
+
+impl Growing {
+    fn new() -> Growing {
+        Growing { values: Vec::new(), left: ROW_BYTES_MAX, fits: true }
+    }
+
+    fn begin(&mut self) {
+        self.fits &= self.values.len() < COLUMNS_MAX;
+        if self.fits {
+            self.values.push(Vec::new());
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.fits &= self.left > 0;
+        if self.fits
+            && let Some(value) = self.values.last_mut()
+        {
+            value.push(byte);
+            self.left -= 1;
+        }
+    }
+
+    fn row(self, table: &Rc<Table>) -> Row {
+        Row { table: Rc::clone(table), values: self.fits.then_some(self.values) }
+    }
+}
+
+impl<R: Read> Dump<R> {
+    /// Begins a dump.
+    pub(crate) fn new(from: R) -> Dump<R> {
+        Dump {
+            from,
+            chunk: Vec::new(),
+            at: 0,
+            line: 1,
+            bytes: 0,
+            backslashes: false,
+            within: Within::Statement,
+            tables: HashMap::new(),
+        }
+    }
+
+    /// The current line, counted from 1.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Bytes read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// A statement that inserts is not as these programs write it. The rest cannot be read.
+    pub(crate) fn next(&mut self) -> Result<Option<Row>, String> {
+        loop {
+            match &self.within {
+                Within::Values(table) => {
+                    let table = Rc::clone(table);
+                    return self.tuple(&table).map(Some);
+                }
+                Within::Lines(table) => {
+                    let table = Rc::clone(table);
+                    if let Some(row) = self.copied(&table)? {
+                        return Ok(Some(row));
+                    }
+                }
+                Within::Statement => {
+                    if !self.statement()? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Result<Option<u8>, String> {
+        if self.at == self.chunk.len() {
+            self.chunk.resize(CHUNK_BYTES, 0);
+            let read = loop {
+                match self.from.read(&mut self.chunk) {
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    other => break other.map_err(|error| error.to_string())?,
+                }
+            };
+            self.chunk.truncate(read);
+            self.at = 0;
+        }
+        Ok(self.chunk.get(self.at).copied())
+    }
+
+    fn take(&mut self) -> Result<u8, String> {
+        let byte = self.peek()?.ok_or("the file ends within a statement")?;
+        (self.at, self.bytes) = (self.at + 1, self.bytes + 1);
+        self.line += u64::from(byte == b'\n');
+        Ok(byte)
+    }
+
+    /// Skips white space and comments; the byte behind them.
+    fn space(&mut self) -> Result<Option<u8>, String> {
+        loop {
+            match self.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.take()?),
+                Some(b'#') => drop(self.rest_of_line()?),
+                // No number begins here: values are read without this function's help.
+                Some(b'-') => {
+                    self.take()?;
+                    if self.peek()? != Some(b'-') {
+                        return Err("`-` is expected nowhere but in values and comments".into());
+                    }
+                    let comment = self.rest_of_line()?;
+                    let says = |word: &str| comment.windows(word.len()).any(|part| part == word.as_bytes());
+                    self.backslashes |= says("MySQL dump") || says("MariaDB dump") || says("Mnesia table");
+                }
+                Some(b'/') => {
+                    self.take()?;
+                    if self.take()? != b'*' {
+                        return Err("`/` begins no statement".into());
+                    }
+                    // What MySQL runs in comments only prepares: SET and ALTER TABLE.
+                    self.comment()?;
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The rest of the line, as far as it is short.
+    fn rest_of_line(&mut self) -> Result<Vec<u8>, String> {
+        let mut line = Vec::new();
+        while let Some(byte) = self.peek()? {
+            self.take()?;
+            if byte == b'\n' {
+                break;
+            }
+            if line.len() < NAME_BYTES_MAX {
+                line.push(byte);
+            }
+        }
+        Ok(line)
+    }
+
+    fn expect(&mut self, wanted: u8) -> Result<(), String> {
+        self.space()?;
+        match self.take()? {
+            byte if byte == wanted => Ok(()),
+            other => Err(format!("`{}` is expected, not `{}`", char::from(wanted), other.escape_ascii())),
+        }
+    }
+
+    /// A bare word, in upper case; empty if there is none.
+    fn word(&mut self) -> Result<String, String> {
+        self.space()?;
+        let mut word = String::new();
+        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$')) = self.peek()? {
+            if word.len() == NAME_BYTES_MAX {
+                return Err("a name is too long".into());
+            }
+            word.push(char::from(byte.to_ascii_uppercase()));
+            self.take()?;
+        }
+        Ok(word)
+    }
+
+    /// A name, quoted or not, in lower case.
+    fn name(&mut self) -> Result<String, String> {
+        let quote = match self.space()? {
+            Some(quote @ (b'"' | b'`')) => quote,
+            _ => {
+                let word = self.word()?;
+                return if word.is_empty() { Err("a name is expected".into()) } else { Ok(word.to_ascii_lowercase()) };
+            }
+        };
+        self.backslashes |= quote == b'`';
+        self.take()?;
+        let mut name = Vec::new();
+        loop {
+            match self.take()? {
+                byte if byte == quote => break,
+                _ if name.len() == NAME_BYTES_MAX => return Err("a name is too long".into()),
+                byte => name.push(byte.to_ascii_lowercase()),
+            }
+        }
+        String::from_utf8(name).map_err(|_| "a name is not UTF-8".into())
+    }
+
+    /// The name of a table, without that of its schema.
+    fn table_name(&mut self) -> Result<String, String> {
+        let mut name = self.name()?;
+        while self.space()? == Some(b'.') {
+            self.take()?;
+            name = self.name()?;
+        }
+        Ok(name)
+    }
+
+    /// Reads a statement up to its rows, or passes over it; false at the end.
+    fn statement(&mut self) -> Result<bool, String> {
+        match self.space()? {
+            None => return Ok(false),
+            // Commands of `psql`.
+            Some(b'\\') => {
+                self.rest_of_line()?;
+                return Ok(true);
+            }
+            Some(_) => {}
+        }
+        match &*self.word()? {
+            "INSERT" | "REPLACE" => self.insert()?,
+            "COPY" => self.copy()?,
+            "CREATE" => self.create()?,
+            _ => self.pass()?,
+        }
+        Ok(true)
+    }
+
+    /// Takes a quoted text, a comment or a byte of a statement that is passed over; its first byte,
+    /// or a space for a comment. `None` at the end.
+    fn token(&mut self) -> Result<Option<u8>, String> {
+        let Some(first) = self.peek()? else { return Ok(None) };
+        match first {
+            // The body of a function: `$$ ... $$` or `$tag$ ... $tag$`.
+            b'$' => {
+                let tag = self.word()?;
+                if tag.len() > 1 && tag.ends_with('$') {
+                    let mut last: VecDeque<u8> = VecDeque::new();
+                    while !last.iter().eq(tag.as_bytes()) {
+                        last.push_back(self.take()?.to_ascii_uppercase());
+                        if last.len() > tag.len() {
+                            last.pop_front();
+                        }
+                    }
+                }
+                return Ok(Some(b' '));
+            }
+            _ => drop(self.take()?),
+        }
+        match (first, self.peek()?) {
+            (b'\'' | b'"' | b'`', _) => {
+                self.text(first, self.backslashes && first == b'\'', &mut Growing::new())?;
+            }
+            (b'-', Some(b'-')) => {
+                self.rest_of_line()?;
+                return Ok(Some(b' '));
+            }
+            (b'/', Some(b'*')) => {
+                self.comment()?;
+                return Ok(Some(b' '));
+            }
+            _ => {}
+        }
+        Ok(Some(first))
+    }
+
+    /// Takes the rest of a comment, whose first byte was taken.
+    fn comment(&mut self) -> Result<(), String> {
+        let mut last = 0;
+        loop {
+            let byte = self.take()?;
+            if (last, byte) == (b'*', b'/') {
+                return Ok(());
+            }
+            last = byte;
+        }
+    }
+
+    /// Passes over the rest of a statement.
+    fn pass(&mut self) -> Result<(), String> {
+        while !matches!(self.token()?, None | Some(b';')) {}
+        Ok(())
+    }
+
+    /// Columns in parentheses, if there are any; else those of the table's `CREATE TABLE`.
+    fn columns(&mut self, name: String) -> Result<Rc<Table>, String> {
+        if self.space()? != Some(b'(') {
+            let none = || format!("the columns of {name} are unknown: dump the schema, too, or `--complete-insert`");
+            return self.tables.get(&name).cloned().ok_or_else(none);
+        }
+        self.take()?;
+        let mut columns = Vec::new();
+        loop {
+            columns.push(self.name()?);
+            self.space()?;
+            match self.take()? {
+                b',' if columns.len() < COLUMNS_MAX => {}
+                b')' => return Ok(Rc::new(Table { name, columns })),
+                _ => return Err(format!("the columns of {name} are not a list of at most {COLUMNS_MAX} names")),
+            }
+        }
+    }
+
+    fn insert(&mut self) -> Result<(), String> {
+        while self.word()? != "INTO" {
+            if self.space()?.is_none_or(|byte| !byte.is_ascii_alphabetic()) {
+                return Err("INSERT without INTO".into());
+            }
+        }
+        let name = self.table_name()?;
+        let table = self.columns(name)?;
+        match &*self.word()? {
+            "VALUES" => self.within = Within::Values(table),
+            // `INSERT INTO x SELECT ...` holds no data.
+            _ => self.pass()?,
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self) -> Result<(), String> {
+        let name = self.table_name()?;
+        let table = self.columns(name)?;
+        if (&*self.word()?, &*self.word()?) != ("FROM", "STDIN") {
+            return self.pass();
+        }
+        self.pass()?;
+        self.rest_of_line()?;
+        self.within = Within::Lines(table);
+        Ok(())
+    }
+
+    /// Keeps the columns of a new table.
+    fn create(&mut self) -> Result<(), String> {
+        let mut word = self.word()?;
+        while matches!(&*word, "TEMPORARY" | "TEMP" | "UNLOGGED") {
+            word = self.word()?;
+        }
+        if word != "TABLE" {
+            return self.pass();
+        }
+        let mut name = self.table_name()?;
+        if name == "if" {
+            (self.word()?, self.word()?);
+            name = self.table_name()?;
+        }
+        if self.space()? != Some(b'(') {
+            return self.pass();
+        }
+        self.take()?;
+        let mut columns = Vec::new();
+        loop {
+            let is_quoted = matches!(self.space()?, Some(b'"' | b'`'));
+            let column = self.name()?;
+            const OTHERS: [&str; 10] = [
+                "primary",
+                "key",
+                "unique",
+                "constraint",
+                "index",
+                "foreign",
+                "check",
+                "fulltext",
+                "spatial",
+                "exclude",
+            ];
+            if is_quoted || !OTHERS.contains(&&*column) {
+                if columns.len() == COLUMNS_MAX {
+                    return Err(format!("{name} has more than {COLUMNS_MAX} columns"));
+                }
+                columns.push(column);
+            }
+            // The rest of the column.
+            let mut depth = 0_usize;
+            let ends = loop {
+                match self.token()?.ok_or("the file ends within a statement")? {
+                    b'(' => depth += 1,
+                    b')' if depth == 0 => break true,
+                    b')' => depth -= 1,
+                    b',' if depth == 0 => break false,
+                    _ => {}
+                }
+            };
+            if ends {
+                break;
+            }
+        }
+        if self.tables.len() == TABLES_MAX {
+            return Err(format!("the dump has more than {TABLES_MAX} tables"));
+        }
+        self.tables.insert(name.clone(), Rc::new(Table { name, columns }));
+        self.pass()
+    }
+
+    /// Reads a row in parentheses, and what follows it.
+    fn tuple(&mut self, table: &Rc<Table>) -> Result<Row, String> {
+        self.expect(b'(')?;
+        let mut row = Growing::new();
+        loop {
+            row.begin();
+            self.value(&mut row)?;
+            self.space()?;
+            match self.take()? {
+                b',' => {}
+                b')' => break,
+                other => return Err(format!("`,` or `)` is expected behind a value, not `{}`", other.escape_ascii())),
+            }
+        }
+        match self.space()? {
+            Some(b',') => drop(self.take()?),
+            // `ON CONFLICT` or the end.
+            _ => {
+                self.pass()?;
+                self.within = Within::Statement;
+            }
+        }
+        if row.fits && row.values.len() != table.columns.len() {
+            let (has, wanted) = (row.values.len(), table.columns.len());
+            return Err(format!("a row of {} has {has} values for {wanted} columns", table.name));
+        }
+        Ok(row.row(table))
+    }
+
+    fn value(&mut self, row: &mut Growing) -> Result<(), String> {
+        loop {
+            match self.peek()?.ok_or("the file ends within a row")? {
+                b' ' | b'\t' | b'\r' | b'\n' => drop(self.take()?),
+                b'\'' => {
+                    self.take()?;
+                    return self.text(b'\'', self.backslashes, row);
+                }
+                b'0'..=b'9' | b'-' | b'+' | b'.' => return self.number(row),
+                _ => break,
+            }
+        }
+        let word = self.word()?;
+        let quoted = self.peek()? == Some(b'\'');
+        match (&*word, quoted) {
+            ("E", true) => {
+                self.take()?;
+                self.text(b'\'', true, row)
+            }
+            ("X", true) => {
+                self.take()?;
+                let mut digits = Growing::new();
+                digits.begin();
+                self.text(b'\'', false, &mut digits)?;
+                hex(digits.values.first().map_or(&[], |digits| &**digits), row)
+            }
+            ("N" | "B", true) => {
+                self.take()?;
+                self.text(b'\'', self.backslashes, row)
+            }
+            // `_binary '...'`.
+            (introducer, _) if introducer.starts_with('_') => {
+                self.expect(b'\'')?;
+                self.text(b'\'', self.backslashes, row)
+            }
+            ("NULL" | "DEFAULT", false) => Ok(()),
+            ("TRUE" | "FALSE", false) => {
+                word.bytes().for_each(|byte| row.push(byte.to_ascii_lowercase()));
+                Ok(())
+            }
+            _ => Err(format!("`{word}` is no value: only data is read")),
+        }
+    }
+
+    fn number(&mut self, row: &mut Growing) -> Result<(), String> {
+        let mut text = Vec::new();
+        while let Some(byte @ (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'+' | b'.')) = self.peek()? {
+            self.take()?;
+            if text.len() == ROW_BYTES_MAX {
+                return Err("a number is too long".into());
+            }
+            text.push(byte);
+        }
+        match text.strip_prefix(b"0x") {
+            Some(digits) => hex(digits, row),
+            None => {
+                text.into_iter().for_each(|byte| row.push(byte));
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads a text, whose quote was read.
+    fn text(&mut self, quote: u8, backslashes: bool, row: &mut Growing) -> Result<(), String> {
+        loop {
+            match self.take()? {
+                byte if byte == quote => match self.peek()? {
+                    Some(again) if again == quote => {
+                        self.take()?;
+                        row.push(quote);
+                    }
+                    _ => return Ok(()),
+                },
+                b'\\' if backslashes => match self.take()? {
+                    b'0' => row.push(0),
+                    b'b' => row.push(8),
+                    b'n' => row.push(b'\n'),
+                    b'r' => row.push(b'\r'),
+                    b't' => row.push(b'\t'),
+                    b'Z' => row.push(26),
+                    byte @ (b'%' | b'_') => {
+                        row.push(b'\\');
+                        row.push(byte);
+                    }
+                    byte => row.push(byte),
+                },
+                byte => row.push(byte),
+            }
+        }
+    }
+
+    /// Reads a line of a `COPY`; `None` at its end.
+    fn copied(&mut self, table: &Rc<Table>) -> Result<Option<Row>, String> {
+        let mut row = Growing::new();
+        row.begin();
+        // `\.` and `\N` are whole values.
+        let mut is_empty = true;
+        loop {
+            match self.take().map_err(|_| "the file ends within a COPY: it is truncated")? {
+                b'\n' => break,
+                b'\t' => {
+                    row.begin();
+                    is_empty = true;
+                    continue;
+                }
+                b'\\' => match self.take()? {
+                    b'.' if is_empty && row.values.len() == 1 => {
+                        self.rest_of_line()?;
+                        self.within = Within::Statement;
+                        return Ok(None);
+                    }
+                    b'N' if is_empty => {}
+                    b'b' => row.push(8),
+                    b'f' => row.push(12),
+                    b'n' => row.push(b'\n'),
+                    b'r' => row.push(b'\r'),
+                    b't' => row.push(b'\t'),
+                    b'v' => row.push(11),
+                    byte => row.push(byte),
+                },
+                byte => row.push(byte),
+            }
+            is_empty = false;
+        }
+        if row.fits && row.values.len() != table.columns.len() {
+            let (has, wanted) = (row.values.len(), table.columns.len());
+            return Err(format!("a line of {} has {has} values for {wanted} columns", table.name));
+        }
+        Ok(Some(row.row(table)))
+    }
+}
+
+fn hex(digits: &[u8], row: &mut Growing) -> Result<(), String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    for [high, low] in pairs {
+        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
+            return Err("a byte is not hexadecimal".into());
+        };
+        row.push(high << 4 | low);
+    }
+    if rest.is_empty() { Ok(()) } else { Err("a byte is not hexadecimal".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Result<Vec<(String, String)>, String> {
+        let (mut dump, mut all) = (Dump::new(text.as_bytes()), Vec::new());
+        while let Some(row) = dump.next()? {
+            let values = row.values.iter().flatten().map(|value| String::from_utf8_lossy(value).into_owned());
+            all.push((row.table.name.clone(), values.collect::<Vec<_>>().join("|")));
+        }
+        assert_eq!(dump.bytes(), text.len() as u64);
+        Ok(all)
+    }
+
+    #[test]
+    fn rows_of_all_programs_are_read() {
+        for (text, wanted) in [
+            ("INSERT INTO a(b, c) VALUES ('x''y\\', -1.5);", vec!["a x'y\\|-1.5"]),
+            (
+                "-- MySQL dump 10.19\n/*!40101 SET x='y' */;\nCREATE TABLE `a` (\n `b` varchar(250) DEFAULT ')',\n \
+                 `key` text,\n PRIMARY KEY (`b`),\n KEY `i` (`b`(75))\n) ENGINE=InnoDB COMMENT='it''s; \\';';\nINSERT INTO `a` \
+                 VALUES ('x\\'\\n\\\\\\%',_binary 'y'),('é;--',NULL),(0x6162,X'63');\n",
+                vec!["a x'\n\\\\%|y", "a é;--|", "a ab|c"],
+            ),
+            (
+                "\\restrict abc\nSET x = 'a;b';\nCREATE FUNCTION f() AS $$ it's; $$;\nCOPY public.a (b, \"c\") FROM stdin;\n\
+                 x\\ty\\\\\t\\N\n\\N\tz\\n\n\\.\n\nCOPY b (c) FROM stdin;\n\\.\n",
+                vec!["a x\ty\\|", "a |z\n"],
+            ),
+            (
+                "REPLACE INTO a (b) VALUES (E'\\n'), (true) ON CONFLICT DO NOTHING; delete from a where b='x;';",
+                vec!["a \n", "a true"],
+            ),
+            (
+                "PRAGMA x;CREATE TABLE IF NOT EXISTS \"s\".\"a\" (\"unique\" int DEFAULT -1, -- x)\n c int CHECK (c IN (1,2)), UNIQUE(c));\
+                 INSERT INTO a VALUES(1,2)",
+                vec!["a 1|2"],
+            ),
+        ] {
+            let found = rows(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+            let found: Vec<_> = found.iter().map(|(table, values)| format!("{table} {values}")).collect();
+            assert_eq!(found, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_dumps_end_in_words_and_large_rows_are_left_out() {
+        for (text, why) in [
+            ("INSERT INTO a VALUES (1);", "columns of a are unknown"),
+            ("INSERT INTO a(b) VALUES (1, 2);", "2 values for 1 columns"),
+            ("INSERT INTO a(b) VALUES (load_file('x'));", "no value"),
+            ("INSERT INTO a(b) VALUES ('x", "ends within"),
+            ("INSERT INTO a(b) VALUES (0x1);", "hexadecimal"),
+            ("INSERT INTO a(b) VALUES (1 + 1);", "`,` or `)`"),
+            ("COPY a (b) FROM stdin;\nx\n", "truncated"),
+            ("COPY a (b) FROM stdin;\nx\ty\n\\.\n", "2 values for 1"),
+            ("INSERT INTO a(b,) VALUES (1);", "a name is expected"),
+            ("/* x", "ends within"),
+            ("CREATE TABLE a (b int", "ends within"),
+        ] {
+            let wrong = rows(text).expect_err(text);
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+        let large = format!("INSERT INTO a(b) VALUES ('{}'), ('y');", "x".repeat(ROW_BYTES_MAX + 1));
+        let mut dump = Dump::new(large.as_bytes());
+        assert!(dump.next().expect("read").expect("a row").values.is_none());
+        assert_eq!(dump.next().expect("read").expect("a row").get("b"), Some(&b"y"[..]));
+        let wide = format!("INSERT INTO a({}) VALUES (1);", vec!["b"; COLUMNS_MAX + 1].join(","));
+        assert!(rows(&wide).expect_err("too wide").contains("at most 256"));
+    }
+}
