@@ -32,6 +32,7 @@ pub mod profile;
 pub mod record;
 mod runtime;
 pub mod serve;
+pub mod service;
 pub mod thread;
 pub mod tls;
 pub mod top;

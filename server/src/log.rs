@@ -92,33 +92,67 @@ pub fn start(level: LogLevel, format: LogFormat) -> io::Result<LogHandle> {
     let lines = match LINES.get() {
         Some(lines) => lines.clone(),
         None => {
-            let lines = writer::start(format)?;
+            let lines = writer::start(format, is_journal())?;
             LINES.get_or_init(|| lines).clone()
         }
     };
-    let line = move || OneLine(writer::Line::new(&lines, writer::Stream::Error));
-    let (subscriber, handle) = build(level, format, colours, line);
+    let (subscriber, handle) = build(level, format, colours, lines.is_journal(), ToLines(lines));
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(handle)
 }
 
+/// Whether standard error goes to systemd's journal (systemd.exec(5), `JOURNAL_STREAM`).
+fn is_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    rustix::fs::fstat(io::stderr()).is_ok_and(|stat| named == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// Makes a writer for each event.
+struct ToLines(Arc<writer::Lines>);
+
+impl<'w> MakeWriter<'w> for ToLines {
+    type Writer = OneLine<writer::Line>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        OneLine { priority: None, to: writer::Line::new(&self.0, writer::Stream::Error) }
+    }
+
+    fn make_writer_for(&'w self, meta: &tracing::Metadata<'_>) -> Self::Writer {
+        OneLine { priority: self.0.is_journal().then(|| priority(*meta.level())), ..self.make_writer() }
+    }
+}
+
+/// The prefix by which the journal knows the priority of a line (sd-daemon(3)).
+fn priority(level: tracing::Level) -> &'static str {
+    match level {
+        tracing::Level::ERROR => "<3>",
+        tracing::Level::WARN => "<4>",
+        tracing::Level::INFO => "<6>",
+        _ => "<7>",
+    }
+}
+
 /// Writes an event as one line, whatever its fields contain: an error may consist of several
 /// sentences.
-struct OneLine<W>(W);
+struct OneLine<W> {
+    /// For the journal.
+    priority: Option<&'static str>,
+    to: W,
+}
 
 impl<W: io::Write> io::Write for OneLine<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let Some((b'\n', line)) = event.split_last() else { return self.0.write(event) };
-        if !line.contains(&b'\n') {
-            return self.0.write(event);
+        let Some((b'\n', line)) = event.split_last() else { return self.to.write(event) };
+        if !line.contains(&b'\n') && self.priority.is_none() {
+            return self.to.write(event);
         }
-        let mut joined = line.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b"; "[..]);
-        joined.push(b'\n');
-        self.0.write_all(&joined).map(|()| event.len())
+        let line = line.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b"; "[..]);
+        let line = [self.priority.unwrap_or_default().as_bytes(), &line, b"\n"].concat();
+        self.to.write_all(&line).map(|()| event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 
@@ -178,6 +212,7 @@ fn build<W>(
     level: LogLevel,
     format: LogFormat,
     colours: bool,
+    journal: bool,
     writer: W,
 ) -> (impl tracing::Subscriber + Send + Sync, LogHandle)
 where
@@ -186,6 +221,8 @@ where
     let (level, handle) = reload::Layer::new(filter(level));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match format {
+        // The journal has the time of each line.
+        LogFormat::Human if journal => lines.with_ansi(false).with_target(false).without_time().boxed(),
         LogFormat::Human => lines.with_ansi(colours).with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).boxed(),
     };
@@ -220,7 +257,7 @@ mod tests {
     fn the_level_changes_while_lines_are_written_and_secrets_are_stars() {
         let captured = Captured::default();
         let writer = captured.clone();
-        let (subscriber, handle) = build(LogLevel::Info, LogFormat::Human, false, move || writer.clone());
+        let (subscriber, handle) = build(LogLevel::Info, LogFormat::Human, false, false, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             let password = Secret::new("correct horse");
             tracing::info!(%password, ?password, "seen");
@@ -238,7 +275,10 @@ mod tests {
     fn an_event_is_one_line_whatever_is_in_it() {
         let captured = Captured::default();
         let writer = captured.clone();
-        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Human, false, move || OneLine(writer.clone()));
+        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Human, false, false, move || OneLine {
+            priority: None,
+            to: writer.clone(),
+        });
         tracing::subscriber::with_default(subscriber, || {
             tracing::error!(fault = %"one: is wrong\n  two: is wrong, too", "not reloaded");
             let text = captured.take();
@@ -250,7 +290,7 @@ mod tests {
     fn json_lines_are_objects_with_the_fields_at_the_top() {
         let captured = Captured::default();
         let writer = captured.clone();
-        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Json, true, move || writer.clone());
+        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Json, true, false, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || tracing::warn!(shard = 3, "queue is long"));
         let value: serde_json::Value = serde_json::from_str(captured.take().trim()).expect("JSON");
         assert_eq!(

@@ -9,6 +9,7 @@ use socket2::SockAddr;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -24,6 +25,27 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
     // SAFETY: the descriptor is new and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes over the `count` descriptors from number 3 on, which were open when this program began
+/// (sd_listen_fds(3)). Child processes do not inherit them. The first call of a process gets them,
+/// any later one gets none.
+///
+/// # Errors
+/// One of these numbers is not open.
+pub fn inherited_descriptors(count: u16) -> io::Result<Vec<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let numbers = 3..3 + RawFd::from(count);
+    for fd in numbers.clone() {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(Vec::new());
+    }
+    // SAFETY: they were open when the program began, so no file of this process has their numbers,
+    // and only this call takes them over.
+    Ok(numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
 }
 
 /// Adds one to an eventfd. Cannot fail before 2^64 - 1 calls.

@@ -82,6 +82,19 @@ pub fn own_listeners(addr: SocketAddr, only_v6: bool, count: usize, backlog: u32
     })
 }
 
+/// `count` descriptors of one listening socket, which a service manager has opened. They share its
+/// queue: the kernel wakes one of the threads that wait. Accepted sockets inherit the same options
+/// as from [`own_listeners`].
+///
+/// # Errors
+/// The kernel's.
+pub fn listener_copies(socket: &TcpListener, count: usize) -> io::Result<Vec<TcpListener>> {
+    let options = SockRef::from(socket);
+    options.set_tcp_nodelay(true)?;
+    options.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    (0..count).map(|_| socket.try_clone()).collect()
+}
+
 /// The only listener of an address, for a single-threaded caller. Blocking, like those of the
 /// standard library.
 ///

@@ -56,7 +56,7 @@ mod tests;
 mod uring;
 
 pub use choose::{Choice, Preference, choose};
-pub use listen::{own_listener, own_listeners, shared_listener};
+pub use listen::{listener_copies, own_listener, own_listeners, shared_listener};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
 use throng_engine::settings::SEND_STALL_S_DEFAULT;

@@ -8,9 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::Level;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use super::priority;
 use crate::config::LogFormat;
 use crate::waits::{self, Place};
 
@@ -47,13 +49,20 @@ pub(super) struct Lines {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     format: LogFormat,
+    /// Whether the journal takes the lines: it has the time of each, and wants its priority.
+    journal: bool,
     /// Lines of the log that were lost: there was no room, or standard error did not accept them.
     lost: AtomicU64,
 }
 
 impl Lines {
-    fn new(format: LogFormat) -> Lines {
-        Lines { waiting: Mutex::default(), changed: Condvar::new(), format, lost: AtomicU64::new(0) }
+    fn new(format: LogFormat, journal: bool) -> Lines {
+        Lines { waiting: Mutex::default(), changed: Condvar::new(), format, journal, lost: AtomicU64::new(0) }
+    }
+
+    /// Whether the journal takes the lines.
+    pub(super) fn is_journal(&self) -> bool {
+        self.journal
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -90,23 +99,26 @@ impl Lines {
     /// Queues the line of an error regardless of room, and waits until it is written. Returns false
     /// if that takes too long.
     pub(super) fn say(&self, text: &str, patience: Duration) -> bool {
-        self.waiting().take(Stream::Error, self.line("ERROR", text));
+        self.waiting().take(Stream::Error, self.line(Level::ERROR, text));
         self.changed.notify_all();
         self.flush(patience)
     }
 
     /// A line of the log that does not come from `tracing`.
-    fn line(&self, level: &str, text: &str) -> Vec<u8> {
+    fn line(&self, level: Level, text: &str) -> Vec<u8> {
         let mut time = String::new();
         // If the time cannot be formatted, the line has none.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
         let line = match self.format {
+            LogFormat::Human if self.journal => format!("{level} {text}\n"),
             LogFormat::Human => format!("{time} {level:>5} {text}\n"),
             LogFormat::Json => {
+                let level = level.as_str();
                 serde_json::json!({ "timestamp": time, "level": level, "message": text }).to_string() + "\n"
             }
         };
-        line.into_bytes()
+        let priority = if self.journal { priority(level) } else { "" };
+        [priority, &line].concat().into_bytes()
     }
 
     /// All queued lines, and how many were lost after them; waits until there are any.
@@ -161,8 +173,8 @@ impl Write for Line {
 ///
 /// # Errors
 /// The system's, if the thread cannot be created.
-pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
-    let lines = Arc::new(Lines::new(format));
+pub(super) fn start(format: LogFormat, journal: bool) -> io::Result<Arc<Lines>> {
+    let lines = Arc::new(Lines::new(format, journal));
     let own = lines.clone();
     waits::spawn("log", move || {
         let (out, err) = (io::stdout(), io::stderr());
@@ -180,7 +192,7 @@ pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
             }
             if lost > 0 {
                 let text = format!("{lost} log lines are missing here: they were written faster than they were read");
-                written.error(&own, err.as_fd(), &own.line("WARN", &text));
+                written.error(&own, err.as_fd(), &own.line(Level::WARN, &text));
             }
             own.done(count);
         }
@@ -204,7 +216,7 @@ impl Written {
     fn error(&mut self, lines: &Lines, to: BorrowedFd<'_>, line: &[u8]) {
         if self.refused > 0 {
             let text = format!("{} lines of the log are missing here: {}", self.refused, self.why);
-            let mut notice = lines.line("WARN", &text);
+            let mut notice = lines.line(Level::WARN, &text);
             if self.broken {
                 notice.insert(0, b'\n');
             }
@@ -227,7 +239,7 @@ impl Written {
         if let Err((why, _)) = write(to, line)
             && !std::mem::replace(&mut self.told, true)
         {
-            self.error(lines, error, &lines.line("WARN", &format!("cannot write to standard output: {why}")));
+            self.error(lines, error, &lines.line(Level::WARN, &format!("cannot write to standard output: {why}")));
         }
     }
 }
@@ -274,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_comes_while_nobody_reads_is_bounded_counted_and_told_where_it_is_missing() {
-        let lines = Lines::new(LogFormat::Human);
+        let lines = Lines::new(LogFormat::Human, false);
         let long = "x".repeat(99_999);
         for _ in 0..15 {
             put(&lines, &long);
@@ -289,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_fails_is_told_of_once_it_takes_lines_again() {
-        let lines = Lines::new(LogFormat::Human);
+        let lines = Lines::new(LogFormat::Human, false);
         let mut written = Written::default();
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         for _ in 0..3 {
@@ -307,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_last_word_has_room_and_waits_no_longer_than_it_may() {
-        let lines = Lines::new(LogFormat::Json);
+        let lines = Lines::new(LogFormat::Json, false);
         for _ in 0..20 {
             put(&lines, &"x".repeat(99_999));
         }

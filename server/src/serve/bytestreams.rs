@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use throng_engine::extension::bytestreams::StreamHost;
 
-use super::cannot_listen;
+use super::{cannot_listen, own_listener};
 use crate::bytestreams::{ACTIVATION, Activations, Bounds, HANDSHAKE, StreamCounters, StreamServer};
 use crate::cli::Failure;
 use crate::config::{Config, Loaded, kind};
-use crate::driver;
+use crate::service::Sockets;
 
 /// Open listeners, before anything is relayed.
 pub(super) struct Opened {
@@ -19,13 +19,13 @@ pub(super) struct Opened {
 }
 
 /// Opens the listeners; `None` if the proxy is disabled.
-pub(super) fn open(loaded: &Loaded) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(loaded: &Loaded, given: &Sockets) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.relays_bytestreams() {
         return Ok(None);
     }
     let open = |address: &std::net::SocketAddr| {
-        driver::own_listener(*address, true).map_err(|error| cannot_listen(*address, "bytestreams", &error))
+        own_listener(*address, true, given).map_err(|error| cannot_listen(*address, "bytestreams", &error))
     };
     let listeners = config.bytestreams.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = listeners.first() else { return Ok(None) };

@@ -37,6 +37,7 @@ use crate::extauth::{Of, Standing};
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
+use crate::service::Manager;
 use crate::thread::{Answer, Ask, Tuning};
 use crate::tls::Certificates;
 use crate::upload::UploadCounters;
@@ -63,6 +64,7 @@ pub(super) struct Links {
     pub(super) more_room: Arc<str>,
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Arc<Watch>,
+    pub(super) manager: Arc<Manager>,
     pub(super) back_ends: Vec<Arc<Standing>>,
     /// Push services, with their state.
     pub(super) push_services: Vec<Arc<webpush::Standing>>,
@@ -678,9 +680,12 @@ impl Control for Running {
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {
+        self.links.manager.reloading();
         let done = self.read_again();
         let why = done.as_ref().err().map(|fault| fault.text.replace('\n', "; "));
+        let line = why.as_ref().map_or("reloaded".to_owned(), |why| format!("not reloaded: {why}"));
         self.not_reloaded.store(Arc::new(why));
+        self.links.manager.ready(&line);
         done
     }
 

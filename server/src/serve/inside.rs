@@ -8,8 +8,7 @@ use throng_engine::id::Domains;
 
 use super::invites::Inviting;
 use super::stop::{Stopped, stop};
-use super::wishes::Wishes;
-use super::{Throng, accounts, open, settings, start};
+use super::{Process, Throng, accounts, open, settings, start};
 use crate::admin::{Accounts, Existing, NewAccount, ScramKeys};
 use crate::bench::{DOMAIN, During, Host, Network, PASSWORD, Plan, users};
 use crate::cli::Failure;
@@ -18,6 +17,7 @@ use crate::config::{Environment, Flags, Loaded, LogFormat, LogLevel, load};
 use crate::disk::FolderLock;
 use crate::entropy::Entropy;
 use crate::log::{self, Secret};
+use crate::service::Service;
 
 /// Iterations of the users' keys: the minimum, because these keys never leave the process.
 const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
@@ -84,10 +84,10 @@ impl Host for Throng {
         let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
         let at_rest = accounts::AtRest::new(store.engine(), Domains::of_users(DOMAIN), Inviting::of(&loaded.config));
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
-        let wishes = Arc::new(Wishes::default());
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
+        let process = Process { wishes: Arc::default(), log, service: Service::default() };
         let (server, running) =
-            start(&loaded, store, None, wishes, log, &network, settings::Given::default()).map_err(text)?;
+            start(&loaded, store, None, &process, &network, settings::Given::default()).map_err(text)?;
         let peers = server.peers.clone();
         let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));
         running.begin_stop();

@@ -39,6 +39,7 @@ mod rooms;
 mod settings;
 mod shown;
 mod stop;
+mod supervised;
 mod telemetry;
 mod trace;
 mod traces;
@@ -48,7 +49,7 @@ mod walk;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -74,7 +75,7 @@ use crate::disk::migrate::Progress;
 use crate::disk::{
     self, Committer, DiskError, Engine, Finding, FolderLock, ReadPort, Readers, Still, Store, Submitter, Wake,
 };
-use crate::driver::{self, Choice, Peer, Preference, own_listeners};
+use crate::driver::{self, Choice, Peer, Preference, listener_copies, own_listeners};
 use crate::end;
 use crate::extauth::{AskPort, BackEnds};
 use crate::jobs::{self, JobPort};
@@ -84,6 +85,7 @@ use crate::orders::{self, OrderPort, Orders};
 use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
+use crate::service::{Service, Sockets};
 use crate::thread::{Ask, Ending, Entrance, Parts, Thread, Timings, Tuning};
 use crate::tls::{Certificates, TlsEntries};
 use crate::waits;
@@ -94,6 +96,9 @@ use wishes::{Wanted, Wishes};
 
 /// Most operators' requests queued for one shard.
 const ASKS_MAX: usize = 64;
+
+/// Longest time of one step of a start, as the service manager is told.
+const STEP: Duration = Duration::from_secs(120);
 
 /// The program behind the command line.
 #[derive(Debug)]
@@ -379,7 +384,7 @@ struct Rest {
     more_room: Arc<str>,
     asks: Receiver<Ask>,
     tuning: Tuning,
-    sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
+    sockets: Vec<(TcpListener, driver::ListenerTag)>,
     entrances: Vec<Entrance>,
     clock: Clock,
     ending: Arc<Ending>,
@@ -449,6 +454,13 @@ fn spawn(
     })
 }
 
+/// What a server has from its process.
+struct Process {
+    wishes: Arc<Wishes>,
+    log: LogHandle,
+    service: Service,
+}
+
 /// A running server.
 struct Server {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -474,6 +486,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     #[cfg(debug_assertions)]
     let planted = crate::plant::start().map_err(Failure::failed)?;
     throng_sys::keep_no_free_pages();
+    let service = supervised::service(loaded)?;
+    let manager = service.manager.clone();
     let _on_the_list = waits::enter("main");
     let config = &loaded.config;
     // With pages of 2 MiB, a start takes at least three times its memory, and the memory per
@@ -506,21 +520,25 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         certificate::warn(certificates, settings::domains(config));
     }
     let before = opened::before(lock);
-    let store = migrate(config, lock, &mut |line| tracing::info!("{line}"))?;
+    manager.starting("opening the store", STEP);
+    let store = migrate(config, lock, &mut |line| {
+        tracing::info!("{line}");
+        manager.starting(line, STEP);
+    })?;
     let opened = opened::look(before, lock, &store);
     for sentence in opened.sentences() {
         tracing::info!(folder = %config.data.display(), "{sentence}");
     }
     let engine = store.engine();
-    let uploads = uploads::open(loaded, &*engine)?;
-    let bytestreams = bytestreams::open(loaded)?;
-    let given = settings::Given {
+    let uploads = uploads::open(loaded, &*engine, &service.sockets)?;
+    let bytestreams = bytestreams::open(loaded, &service.sockets)?;
+    let services = settings::Given {
         upload: uploads.as_ref().map(|uploads| uploads.given.clone()),
         bytestreams: bytestreams.as_ref().map(|bytestreams| bytestreams.given.clone()),
         push: None,
     };
-    let (mut server, running) =
-        start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config), given)?;
+    let process = Process { wishes: wishes.clone(), log, service };
+    let (mut server, running) = start(loaded, store, certificates.as_ref(), &process, &sockets(config), services)?;
     let start_uploads = |opened: uploads::Opened| {
         let counters = running.uploads.get_or_init(Arc::default).clone();
         opened.start(config, engine.clone(), certificates.as_ref(), counters, running.links.clock.clock())
@@ -565,12 +583,16 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let history = recording
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
-    let http = telemetry::start(loaded, &running, history)?;
+    let http = telemetry::start(loaded, &running, history, &process.service.sockets)?;
     // The starting process may have closed it.
     let welcome = crate::cli::serve::welcome(loaded, &opened, running.listening());
     let _ = log::standard_output().write_all(welcome.as_bytes());
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
+    manager.ready(&supervised::line(&crate::admin::Control::status(&*running), std::iter::empty()));
+    let supervised = supervised::start(manager.clone(), running.clone()).map_err(Failure::failed)?;
     let grace = obey(&running, &wishes).unwrap_or_else(|| wishes.grace());
+    drop(supervised);
+    manager.stopping("stopping", wishes.most(grace));
     tracing::info!(grace_s = grace.as_secs(), "stopping");
     running.begin_stop();
     running.end_all_traces();
@@ -633,18 +655,17 @@ fn start(
     loaded: &Loaded,
     store: Store,
     certificates: Option<&Arc<Certificates>>,
-    wishes: Arc<Wishes>,
-    log: LogHandle,
+    process: &Process,
     network: &Network,
-    given: settings::Given,
+    services: settings::Given,
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
     let (cores, shards) = (cores::count(), config.shard_count());
     let own_cores = cores::of_shards(shards).filter(|_| config.shards_on_cores);
     let pushes = push::settings(config)?;
-    let given = settings::Given { push: pushes.as_ref().map(|pushes| pushes.vapid.key()), ..given };
-    let settings = Arc::new(settings::engine_settings(config, shards, &*engine, given)?);
+    let services = settings::Given { push: pushes.as_ref().map(|pushes| pushes.vapid.key()), ..services };
+    let settings = Arc::new(settings::engine_settings(config, shards, &*engine, services)?);
 
     // Drivers first: everything else uses them for wake-ups.
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
@@ -696,7 +717,7 @@ fn start(
 
     // Listeners, one socket per shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
-    let mut sockets: Vec<Vec<(std::net::TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
+    let mut sockets: Vec<Vec<(TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
     let wanted = loaded.listeners();
     for listener in &wanted {
         // Both wildcards of a port are meant as both; neither replaces the other.
@@ -704,7 +725,11 @@ fn start(
             other.address == SocketAddr::from(([0, 0, 0, 0], listener.address.port())) && other.address.port() != 0
         };
         let only_v6 = wanted.iter().any(twin);
-        let opened = match own_listeners(listener.address, only_v6, usize::from(shards), config.backlog as u32) {
+        let opened = match process.service.sockets.of(listener.address) {
+            Some(socket) => listener_copies(socket, usize::from(shards)),
+            None => own_listeners(listener.address, only_v6, usize::from(shards), config.backlog as u32),
+        };
+        let opened = match opened {
             Ok(opened) => opened,
             // An address in use must not be skipped: clients would connect to another program's
             // server.
@@ -785,7 +810,7 @@ fn start(
     };
     let running = control::Running::new(control::Links {
         loaded: loaded.clone(),
-        log,
+        log: process.log.clone(),
         settings: settings.clone(),
         engine: engine.clone(),
         committer: committer.tuner(),
@@ -796,8 +821,9 @@ fn start(
         listening,
         driver: driver_kind.to_string(),
         more_room,
-        wishes,
+        wishes: process.wishes.clone(),
         clock: watch,
+        manager: process.service.manager.clone(),
         back_ends: back_ends.standings().to_vec(),
         push_services: pushing.standings().to_vec(),
     });
@@ -817,6 +843,11 @@ fn start(
         pushing,
     };
     Ok((server, running))
+}
+
+/// The only listener of an address: the service manager's if it has opened one.
+fn own_listener(address: SocketAddr, patient: bool, given: &Sockets) -> std::io::Result<TcpListener> {
+    given.of(address).map_or_else(|| driver::own_listener(address, patient), TcpListener::try_clone)
 }
 
 /// A failed bind, with the address, the reason and the remedy.

@@ -14,12 +14,12 @@ use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
 use crate::config::{Config, Loaded, Source};
-use crate::driver;
 use crate::entropy::Entropy;
 use crate::extauth::{Of, Standing};
 use crate::http::{Delay, Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
+use crate::service::Sockets;
 use crate::webpush;
 
 /// Longest wait for the busiest sessions of all shards.
@@ -148,6 +148,7 @@ pub(super) fn start(
     loaded: &Loaded,
     running: &Arc<Running>,
     history: Option<History>,
+    sockets: &Sockets,
 ) -> Result<Option<HttpServer>, Failure> {
     let config = &loaded.config;
     if config.admin_http.is_empty() {
@@ -161,7 +162,7 @@ pub(super) fn start(
     let given = *loaded.source("admin_http") != Source::Default;
     let mut listeners = Vec::new();
     for address in &config.admin_http {
-        match driver::own_listener(*address, given) {
+        match super::own_listener(*address, given, sockets) {
             Ok(listener) => listeners.push((listener, guard.clone())),
             // Another server of this machine uses it, or the machine has no such address.
             Err(error) if !given => tracing::info!(%address, %error, "skipping a default address of admin_http"),

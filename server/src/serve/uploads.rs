@@ -7,14 +7,15 @@ use throng_engine::extension::upload::slot::Upload;
 use throng_engine::store::account::Incarnation;
 use throng_engine::store::{Found, Query, Table};
 
-use super::{Rows, cannot_listen, settings};
+use super::{Rows, cannot_listen, own_listener, settings};
 use crate::cli::Failure;
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
 use crate::disk::space::free_bytes;
+use crate::service::Sockets;
 use crate::tls::Certificates;
 use crate::upload::{Bounds, Files, Limits, Owners, Tls, UploadCounters, UploadServer, sweep};
-use crate::{driver, waits};
+use crate::waits;
 
 /// Uploads leave this multiple of the free space below which messages are refused.
 const SPARE: u64 = 2;
@@ -34,7 +35,7 @@ pub(super) struct Uploads {
 }
 
 /// Opens the listeners; `None` if uploads are disabled.
-pub(super) fn open(loaded: &Loaded, engine: &Rows) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(loaded: &Loaded, engine: &Rows, given: &Sockets) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.takes_uploads() {
         return Ok(None);
@@ -42,8 +43,7 @@ pub(super) fn open(loaded: &Loaded, engine: &Rows) -> Result<Option<Opened>, Fai
     let mut listeners = Vec::new();
     for (addresses, key, tls) in [(&config.upload, "upload", true), (&config.upload_proxied, "upload_proxied", false)] {
         for address in addresses {
-            let listener =
-                driver::own_listener(*address, true).map_err(|error| cannot_listen(*address, key, &error))?;
+            let listener = own_listener(*address, true, given).map_err(|error| cannot_listen(*address, key, &error))?;
             listeners.push((listener, tls));
         }
     }

@@ -64,6 +64,11 @@ impl Wishes {
         Duration::from_millis(self.hard_ms.load(Ordering::Relaxed))
     }
 
+    /// The longest time of a stop with this grace.
+    pub(super) fn most(&self, grace: Duration) -> Duration {
+        grace + self.hard() + MARGIN
+    }
+
     /// Requests a stop, which ends in time even if the serving thread is blocked. Returns false if
     /// one is requested already.
     pub(super) fn stop(self: &Arc<Wishes>, grace: Option<Duration>) -> bool {
@@ -74,7 +79,7 @@ impl Wishes {
         wished.stop = Some(grace);
         drop(wished);
         self.changed.notify_all();
-        let (most, own) = (grace.unwrap_or_else(|| self.grace()) + self.hard() + MARGIN, self.clone());
+        let (most, own) = (self.most(grace.unwrap_or_else(|| self.grace())), self.clone());
         if let Err(error) = waits::spawn("deadline", move || own.end_after(most)) {
             tracing::warn!(%error, "nothing bounds the time of the stop: there can be no thread");
         }

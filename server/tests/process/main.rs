@@ -30,6 +30,7 @@ mod rooms;
 mod sar;
 mod scripts;
 mod stalls;
+mod supervised;
 mod support;
 mod top;
 mod trace;
