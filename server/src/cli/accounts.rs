@@ -4,6 +4,7 @@
 //! The lock of the folder decides which of the two is used. The system holds that lock for as long
 //! as its holder lives, so a store is never opened twice.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use throng_engine::limits::PASSWORD_BYTES_MAX;
@@ -12,7 +13,7 @@ use throng_engine::wire::jid::Jid;
 use super::{Access, Exit, Failure, Io, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
-use crate::config::{Config, Loaded, Source, read_domain};
+use crate::config::{Config, Loaded, SYSTEM_FILE, Source, read_domain};
 use crate::disk::{FolderLock, LockError};
 
 /// Longest wait for a holder of the lock without a control socket: a starting server, or another
@@ -172,8 +173,12 @@ pub fn ask_failure(error: AskError) -> Failure {
     }
 }
 
-/// The flags that point another command to the same data folder; empty for the default folder.
+/// The flags that point another command to the same data folder; empty for the default folder, and
+/// for that of the host's configuration.
 pub fn place_flags(loaded: &Loaded) -> String {
+    if loaded.file.as_deref() == Some(Path::new(SYSTEM_FILE)) {
+        return String::new();
+    }
     match loaded.source("data") {
         Source::Default => String::new(),
         _ => format!(" --data {}", loaded.config.data.display()),

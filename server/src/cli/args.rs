@@ -162,8 +162,9 @@ pub fn root() -> Command {
                 .global(true)
                 .help_heading("General")
                 .help(
-                    "Configuration file [env: THRONG_CONFIG] [default: throng.toml in the data \
-                     folder, if it exists]",
+                    "Configuration file [env: THRONG_CONFIG] [default: /etc/throng/throng.toml if \
+                     it exists and no data folder is given, else throng.toml in the data folder, if \
+                     it exists]",
                 ),
         )
         .subcommand(with_rows(Command::new("serve"), |_| true).about("Run the server").after_help(SERVE))
@@ -195,6 +196,8 @@ pub fn root() -> Command {
         .subcommand(super::upload::command(|command| with_rows(command, |row| matches!(row.key, "data" | "domain"))))
         .subcommand(super::bench::command())
         .subcommand(throng_doctor::command())
+        .subcommand(super::pages::man())
+        .subcommand(super::pages::completions())
         .subcommand(
             Command::new("version")
                 .about("Print the version")

@@ -18,6 +18,8 @@ pub mod import;
 pub mod invite;
 pub mod knob;
 pub mod limits;
+mod owner;
+pub mod pages;
 pub mod partitions;
 pub mod portable;
 pub mod profile;
@@ -404,6 +406,8 @@ pub struct Io {
     pub ask_secret: fn(&str) -> io::Result<Secret>,
     /// Whether `--json` was given.
     pub json: bool,
+    /// Whether these are the streams of the process, which may begin anew as another user.
+    pub is_process: bool,
 }
 
 impl Io {
@@ -427,6 +431,7 @@ impl Io {
                 terminal.read_secure_line().map(Secret::new)
             },
             json: false,
+            is_process: true,
         }
     }
 
@@ -589,11 +594,23 @@ fn dispatch(
     }
     let inner = matches.subcommand();
     let file = |matches: &ArgMatches| matches.get_one::<PathBuf>("config").cloned();
-    let loaded = |matches: &ArgMatches| load(&args::given(matches), environment, file(matches)).map_err(Failure::from);
+    let is_process = io.is_process;
+    let loaded = |matches: &ArgMatches| {
+        let loaded = load(&args::given(matches), environment, file(matches))?;
+        if is_process {
+            owner::run_as_owner(&loaded.config.data)?;
+        }
+        Ok::<Loaded, Failure>(loaded)
+    };
     match (name, inner) {
         ("serve", _) => serve::run(loaded(matches)?, program),
         ("version", _) => {
             version::run(matches.get_flag("verbose"), io);
+            Ok(())
+        }
+        ("man", _) => pages::write_man(args::root(), matches, io),
+        ("completions", _) => {
+            pages::print_completions(args::root(), matches, io);
             Ok(())
         }
         ("config", Some((name, matches))) => {

@@ -178,6 +178,7 @@ mod tests {
             colours: false,
             ask_secret: |_| unreachable!("nothing is asked"),
             json: false,
+            is_process: false,
         };
         text(status, all, &io)
     }

@@ -68,6 +68,7 @@ impl Bench {
             colours: false,
             ask_secret: |_| Ok(Secret::new("asked")),
             json: false,
+            is_process: false,
         };
         let environment = Environment::from([("THRONG_DATA".to_owned(), self.data().to_owned())]);
         let words = std::iter::once("throng").chain(line.split_whitespace()).map(OsString::from);

@@ -40,6 +40,10 @@ pub use table::{
 /// The configuration file in the data folder, read if no other is named.
 pub const FILE_NAME: &str = "throng.toml";
 
+/// The configuration file of the host, as packages have it: read if neither a file nor a data
+/// folder is named.
+pub const SYSTEM_FILE: &str = "/etc/throng/throng.toml";
+
 /// A configuration and the source of each value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
@@ -85,8 +89,9 @@ pub struct Listener {
 
 /// Combines the sources.
 ///
-/// The file is that of the flag (`config_file`), else that of `THRONG_CONFIG`, else `throng.toml`
-/// in the data folder if it exists.
+/// The file is that of the flag (`config_file`), else that of `THRONG_CONFIG`, else
+/// [`SYSTEM_FILE`] if it exists and no data folder is named, else `throng.toml` in the data folder
+/// if it exists.
 ///
 /// # Errors
 /// All faults, each with its place.
@@ -103,6 +108,7 @@ pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option
     let mut problems = Vec::new();
     let inputs = Inputs { flags: flags.clone(), environment: environment.clone(), config_file: config_file.clone() };
     let named = config_file.or_else(|| environment.get("THRONG_CONFIG").map(PathBuf::from));
+    let named = named.or_else(|| system_file(flags, environment));
     let file = named.clone().or_else(|| found_file(flags, environment));
     let values = match &file {
         Some(path) => source::read_file(path, &mut problems),
@@ -142,6 +148,13 @@ pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option
 fn not_allowed(bad: table::NotAllowed, sources: &[Source]) -> Problem {
     let (row, source) = TABLE.iter().zip(sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
     Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
+}
+
+/// The host's file, if it exists and no data folder is named.
+fn system_file(flags: &Flags, environment: &Environment) -> Option<PathBuf> {
+    let has_folder = flags.contains_key("data") || environment.contains_key("THRONG_DATA");
+    let path = PathBuf::from(SYSTEM_FILE);
+    (!has_folder && path.exists()).then_some(path)
 }
 
 /// The file in the data folder, if it exists.

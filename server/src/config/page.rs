@@ -46,8 +46,8 @@ pub fn reference() -> String {
          with\n`UPDATE_REFERENCE=1 cargo test -p throng reference`.\n\nEvery option can be given \
          as a flag of `throng serve`, as an environment variable and in a TOML file. A flag\nbeats \
          the environment, the environment beats the file, the file beats the default. The file is \
-         the one of\n`--config FILE`, else of `THRONG_CONFIG`, else `throng.toml` in the data \
-         folder. `throng config print` shows\nevery value with its source, `throng config check` \
+         the one of\n`--config FILE`, else of `THRONG_CONFIG`, else `/etc/throng/throng.toml` if it exists \
+         and no data folder is given,\nelse `throng.toml` in the data folder. `throng config print` shows\nevery value with its source, `throng config check` \
          checks without starting, `throng config explain KEY`\nshows one of the entries \
          below.\n\n```toml\n# throng.toml\ndomain = \"example.org\"\nc2s = [\"0.0.0.0:5222\", \
          \"[::]:5222\"]\nc2s_tls = [\"0.0.0.0:5223\", \"[::]:5223\"]\ntls_certificate = \
