@@ -15,6 +15,7 @@ mod limits;
 mod load;
 mod load_http;
 mod memory;
+mod monitoring;
 mod new_folder;
 mod operator;
 mod partitions;
