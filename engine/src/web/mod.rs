@@ -17,11 +17,13 @@
 //! - [`push`] parses the registrations of pages for push messages while they are closed.
 //! - [`inquiry`] has the questions to the operator's authorization service, and its answers.
 //! - [`item`] parses an item as homes write it, for other protocols; [`form`] parses names and values.
+//! - [`acme`] answers certificate authorities.
 //! - [`throng_js`] has the client library for pages; [`chat_page`] has a page.
 //! - [`frame`] assembles frames to messages; [`framed`] converts the output of a stream to messages
 //!   (RFC 7395 3.3); [`open`] parses `<open/>`.
 
 pub mod access;
+pub mod acme;
 pub mod body;
 pub mod bosh;
 pub mod chat_page;

@@ -18,6 +18,8 @@ pub struct Policy {
     pub forwarded: bool,
     /// The chat page is served.
     pub chat_page: bool,
+    /// The challenge that a certificate authority is asking for, if any.
+    pub challenge: Option<Challenge>,
     /// The policy for channels of notifications.
     pub channels: Channels,
     /// Tests use an echo of WebSocket messages.
@@ -37,6 +39,25 @@ impl Policy {
     /// Whether the operator has listed this origin explicitly.
     pub fn lists(&self, origin: &str) -> bool {
         self.origins.is_some() && self.allows(Some(origin))
+    }
+}
+
+/// The path of challenges, before the token.
+pub const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+/// A challenge of a certificate authority (RFC 8555 8.3), while an order is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// The authority's token, the end of the path.
+    pub token: Box<str>,
+    /// The key authorization, which is the response (RFC 8555 8.1).
+    pub answer: Box<str>,
+}
+
+impl Challenge {
+    /// Whether this path asks for it.
+    pub fn is_at(&self, path: &str) -> bool {
+        path.strip_prefix(CHALLENGES) == Some(&*self.token)
     }
 }
 

@@ -7,7 +7,7 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, chat_page, dialect, host_meta, throng_js, websocket};
+use super::{acme, bosh, chat_page, dialect, host_meta, throng_js, websocket};
 
 /// The rows of all paths, except those of [dialects](dialect::ROWS).
 pub const TABLE: &[Row] = &[
@@ -15,6 +15,7 @@ pub const TABLE: &[Row] = &[
     bosh::ROW,
     host_meta::XML,
     host_meta::JSON,
+    acme::ROW,
     throng_js::ROW,
     chat_page::PAGE,
     chat_page::SCRIPT,

@@ -1,7 +1,7 @@
 //! The answers of each path.
 
 use super::head::{self, Content};
-use super::policy::{Channels, Policy};
+use super::policy::{Challenge, Channels, Policy};
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::Answer;
@@ -232,4 +232,18 @@ fn responses_say_how_long_they_are_and_when_they_were_made() {
         !text(Response::empty(Status::NotModified), None).contains("Content-Length"),
         "it would be that of the other"
     );
+}
+
+#[test]
+fn a_challenge_is_answered_with_its_key_authorization_and_no_other_path_is_rfc8555_8_3() {
+    let challenge = Challenge { token: "evaGxfADs6pSRb2LAv9IZ".into(), answer: "evaGxfADs6pSRb2LAv9IZ.thumb".into() };
+    let asked = Policy { challenge: Some(challenge), ..Policy::default() };
+    let path = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZ";
+    let found = response(&asked, &get(path, ""));
+    assert_eq!((found.status, found.content_type), (Status::Ok, "application/octet-stream"));
+    assert_eq!(body(&found), "evaGxfADs6pSRb2LAv9IZ.thumb");
+    for other in [&path[..path.len() - 1], "/.well-known/acme-challenge/", &format!("{path}/"), &format!("{path}x")] {
+        assert_eq!(response(&asked, &get(other, "")).status, Status::NotFound, "{other}");
+    }
+    assert_eq!(response(&Policy::default(), &get(path, "")).status, Status::NotFound, "no order is under way");
 }

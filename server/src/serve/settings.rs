@@ -384,6 +384,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         bosh_url: (!config.bosh_url.is_empty()).then(|| config.bosh_url.as_str().into()),
         forwarded: config.http_forwarded,
         chat_page: config.chat_page,
+        challenge: None,
         #[cfg(debug_assertions)]
         echo: crate::plant::echoes(),
         channels: Channels {

@@ -90,8 +90,9 @@ const PATHS: [&str; 11] = [
     "/chat.json",
 ];
 
-/// The prefixes of the server's paths: notifications, also in Nchan's form.
-const PATHS_BELOW: [&str; 5] = ["/n/", "/sub/", "/poll/", "/pub/", "/pubsub/"];
+/// The prefixes of the server's paths: notifications, also in Nchan's form, and checks of a
+/// certificate authority, which follow a redirection from port 80.
+const PATHS_BELOW: [&str; 6] = ["/n/", "/sub/", "/poll/", "/pub/", "/pubsub/", "/.well-known/acme-challenge/"];
 
 /// Longest body that the server accepts without authentication (BOSH), bytes.
 const BODY_BYTES_MAX: u64 = 512 << 10;
