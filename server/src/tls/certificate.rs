@@ -20,6 +20,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig};
 
+use super::challenge::{ALPN_ACME, Challenge, is_asked};
 use super::clients::{ClientNames, ClientSource, Clients};
 use super::pem::{CertificateError, read};
 use super::standing::{Host, Standing};
@@ -56,11 +57,14 @@ pub struct TlsOptions {
     /// Whether clients get tickets for session resumption (12 hours, keys rotated every 6).
     /// Default: yes.
     pub tickets: bool,
+    /// Whether challenges of a certificate authority are answered ([`Certificates::challenge`]).
+    /// Default: no.
+    pub challenges: bool,
 }
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self { min_version: TlsVersion::V1_2, tickets: true }
+        Self { min_version: TlsVersion::V1_2, tickets: true, challenges: false }
     }
 }
 
@@ -69,7 +73,21 @@ pub struct Certificates {
     sources: Vec<CertificateSource>,
     clients: Option<ClientSource>,
     options: TlsOptions,
+    challenge: Option<Arc<Challenge>>,
     current: ArcSwap<Generation>,
+}
+
+/// The facts of a certificate that matter for its renewal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Issued {
+    /// The beginning of its validity, in seconds since 1970.
+    pub from_s: i64,
+    /// The end of its validity, in seconds since 1970.
+    pub until_s: i64,
+    /// The identifier of its authority's key (RFC 5280 4.2.1.1), empty if it has none.
+    pub authority_key: Vec<u8>,
+    /// The serial number, as encoded in DER.
+    pub serial: Vec<u8>,
 }
 
 /// The outcome of a reload.
@@ -99,8 +117,9 @@ impl Certificates {
         clients: Option<ClientSource>,
         options: TlsOptions,
     ) -> Result<Arc<Self>, CertificateError> {
-        let generation = Generation::load(&sources, clients.as_ref(), options)?;
-        Ok(Arc::new(Self { sources, clients, options, current: ArcSwap::from_pointee(generation) }))
+        let challenge = options.challenges.then(Arc::default);
+        let generation = Generation::load(&sources, clients.as_ref(), options, challenge.as_ref())?;
+        Ok(Arc::new(Self { sources, clients, options, challenge, current: ArcSwap::from_pointee(generation) }))
     }
 
     /// Reads the files again. Connections accepted from now on use their content; established ones
@@ -121,7 +140,7 @@ impl Certificates {
         sources: &[CertificateSource],
         clients: Option<&ClientSource>,
     ) -> Result<Reloaded, CertificateError> {
-        let next = Generation::load(sources, clients, self.options)?;
+        let next = Generation::load(sources, clients, self.options, self.challenge.as_ref())?;
         if next.same_as(&self.current.load()) {
             return Ok(Reloaded::Unchanged); // tickets stay valid
         }
@@ -142,6 +161,20 @@ impl Certificates {
     pub fn look(source: &CertificateSource, host: Host<'_>, now_s: i64) -> Result<Standing, CertificateError> {
         let set = CertificateSet::load(std::slice::from_ref(source), &provider())?;
         Ok(set.standing(host, now_s))
+    }
+
+    /// The facts of a certificate in files, which a server could load.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn issued(source: &CertificateSource) -> Result<Issued, CertificateError> {
+        let x509::Facts { not_before, not_after, authority_key, serial, .. } = Served::load(source, &provider())?.facts;
+        Ok(Issued { from_s: not_before, until_s: not_after, authority_key, serial })
+    }
+
+    /// The challenge that listeners with TLS from the first byte answer, if they answer any.
+    pub fn challenge(&self) -> Option<&Arc<Challenge>> {
+        self.challenge.as_ref()
     }
 
     /// Checks that these could be loaded; there may be none.
@@ -241,6 +274,7 @@ impl Generation {
         sources: &[CertificateSource],
         clients: Option<&ClientSource>,
         options: TlsOptions,
+        challenge: Option<&Arc<Challenge>>,
     ) -> Result<Self, CertificateError> {
         let provider = Arc::new(provider());
         let clients = clients.map(|source| Clients::load(source, &provider)).transpose()?;
@@ -251,6 +285,16 @@ impl Generation {
         };
         let library = |error: rustls::Error| CertificateError::Library(error.to_string());
         let resolver: Arc<CertificateSet> = Arc::clone(&set);
+        let answering = challenge.map(|challenge| {
+            Arc::new(Answering { set: Arc::clone(&set), challenge: Arc::clone(challenge) })
+                as Arc<dyn ResolvesServerCert>
+        });
+        let answers = |config: &mut ServerConfig| {
+            if let Some(answering) = &answering {
+                config.cert_resolver = Arc::clone(answering);
+                config.alpn_protocols.push(ALPN_ACME.to_vec());
+            }
+        };
         let builder =
             ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).map_err(library)?;
         let builder_of_https = builder.clone();
@@ -268,11 +312,13 @@ impl Generation {
         let mut web = https.clone();
         web.enable_secret_extraction = true;
         web.key_log = Arc::new(CapturedSecrets);
+        answers(&mut web);
         // The handshake's object is exchanged for its secrets.
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(CapturedSecrets);
         let starttls = Arc::new(config.clone());
         config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
+        answers(&mut config);
         Ok(Self { set, clients, direct: Arc::new(config), starttls, https: Arc::new(https), web: Arc::new(web) })
     }
 
@@ -403,6 +449,22 @@ impl ResolvesServerCert for CertificateSet {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().map(str::to_ascii_lowercase);
         Some(Arc::clone(&self.choose(name.as_deref()).key))
+    }
+}
+
+/// The same, and answers challenges: its listeners are those that an authority may connect to.
+#[derive(Debug)]
+struct Answering {
+    set: Arc<CertificateSet>,
+    challenge: Arc<Challenge>,
+}
+
+impl ResolvesServerCert for Answering {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match is_asked(&hello) {
+            true => self.challenge.find(hello.server_name().map(str::to_ascii_lowercase).as_deref()),
+            false => self.set.resolve(hello),
+        }
     }
 }
 

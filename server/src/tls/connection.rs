@@ -1,6 +1,7 @@
 //! TLS of one connection, from handshake to traffic.
 
 use super::certificate::TlsConfig;
+use super::challenge::ALPN_ACME;
 use super::handshake::Handshake;
 use super::{TlsFault, TlsInfo, TlsVersion};
 use throng_tls::Traffic;
@@ -45,7 +46,8 @@ impl TlsConnection {
     ///
     /// # Errors
     /// A [`TlsFault`] ends the connection: `to_send` must be sent, then the socket closed. What was
-    /// appended to `plaintext` before is genuine.
+    /// appended to `plaintext` before is genuine. A connection that has answered a challenge ends
+    /// as [`TlsFault::Closed`].
     pub fn receive(
         &mut self,
         from_socket: &mut [u8],
@@ -69,9 +71,14 @@ impl TlsConnection {
         received: &mut Received,
     ) -> Result<(), TlsFault> {
         if let State::Handshake(handshake) = &mut self.0 {
-            let Some((traffic, info)) = handshake.receive(&mut rest, to_send)? else {
+            let Some((mut traffic, info)) = handshake.receive(&mut rest, to_send)? else {
                 return Ok(());
             };
+            if info.alpn.as_deref() == Some(ALPN_ACME) {
+                // RFC 8737 4: no application data is exchanged.
+                traffic.close(to_send);
+                return Err(TlsFault::Closed);
+            }
             received.handshake_done = Some(Box::new(info));
             self.0 = State::Traffic(Box::new(traffic));
         }

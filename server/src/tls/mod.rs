@@ -37,6 +37,7 @@
 //!   this module has no timer.
 
 mod certificate;
+mod challenge;
 mod clients;
 mod connection;
 mod handshake;
@@ -47,12 +48,15 @@ mod standing;
 pub(crate) mod tests;
 mod x509;
 
-pub use certificate::{CertificateSource, Certificates, LOCALHOST, Reloaded, TlsConfig, TlsEntries, TlsOptions};
+pub use certificate::{
+    CertificateSource, Certificates, Issued, LOCALHOST, Reloaded, TlsConfig, TlsEntries, TlsOptions,
+};
+pub use challenge::Challenge;
 pub use clients::{ClientNames, ClientSource, NamedBy};
 pub use connection::{Received, TlsConnection};
 pub use pem::CertificateError;
-pub use self_signed::{ensure_self_signed, self_signed_in};
-pub use standing::{Host, Standing, self_signed};
+pub use self_signed::{ensure_self_signed, private_folder, self_signed_in, write_whole};
+pub use standing::{Host, Standing, date, self_signed};
 pub use throng_tls::{TlsFault, TlsVersion};
 
 /// The parameters that a finished handshake negotiated. Reported once.

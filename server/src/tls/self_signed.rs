@@ -32,11 +32,7 @@ pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<C
     if source.chain.exists() {
         return Ok(source);
     }
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|error| CertificateError::Write(dir.into(), error))?;
+    private_folder(dir)?;
     let key = if source.key.exists() {
         let pem = fs::read_to_string(&source.key).map_err(|error| CertificateError::Read(source.key.clone(), error))?;
         rcgen::KeyPair::from_pem(&pem)
@@ -84,8 +80,20 @@ fn cannot_make(error: rcgen::Error) -> CertificateError {
     CertificateError::Make(error.to_string())
 }
 
-/// Writes a file atomically: complete or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
+/// Creates a folder, and those above it, that only this user can enter.
+///
+/// # Errors
+/// The system's.
+pub fn private_folder(dir: &Path) -> Result<(), CertificateError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| CertificateError::Write(dir.into(), error))
+}
+
+/// Writes a file with mode 0600 atomically: complete or not at all.
+///
+/// # Errors
+/// The system's.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);

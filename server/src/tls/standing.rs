@@ -9,7 +9,8 @@ use jiff::{Timestamp, tz::Offset};
 
 use super::x509::{Facts, Name};
 
-/// A certificate that expires within this time is reported: two weeks, in seconds.
+/// A certificate that expires within this time is reported: two weeks, in seconds. If its whole life
+/// is shorter: within a quarter of that.
 const SOON_S: i64 = 14 * DAY_S;
 const DAY_S: i64 = 86_400;
 /// Maximum number of a certificate's names in a message.
@@ -44,9 +45,12 @@ impl Standing {
         let shown = chain.display();
         let mut standing = Standing { ends_s: facts.not_after, ..Standing::default() };
         let left = facts.not_after - now_s;
+        // A short one is renewed when a third of its life is left.
+        let life = facts.not_after - facts.not_before;
+        let soon_s = if life > SOON_S { SOON_S } else { life / 4 };
         if left < 0 {
             standing.faults.push(format!("the certificate in {shown} expired on {}", date(facts.not_after)));
-        } else if left < SOON_S {
+        } else if left < soon_s {
             let days = match left / DAY_S {
                 0 => "within a day".to_owned(),
                 1 => "in 1 day".to_owned(),
@@ -57,6 +61,12 @@ impl Standing {
         }
         if facts.not_before > now_s {
             standing.faults.push(format!("the certificate in {shown} is not valid before {}", date(facts.not_before)));
+        }
+        if facts.must_staple {
+            standing.faults.push(format!(
+                "the certificate in {shown} demands a stapled OCSP response (RFC 7633), which this \
+                 server does not send; order one without must-staple"
+            ));
         }
         if !facts.names.iter().any(|name| covers(name, host)) {
             let mut names: Vec<String> = facts.names.iter().take(NAMES_TOLD_MAX).map(told).collect();
@@ -94,8 +104,8 @@ pub fn self_signed(domains: &[String]) -> Option<String> {
         others => format!(" and {others} more"),
     };
     Some(format!(
-        "{first}{others}: self-signed by this server, so clients warn or refuse; set tls_folder, \
-         or tls_certificate and tls_key"
+        "{first}{others}: self-signed by this server, so clients warn or refuse; set acme, \
+         tls_folder, or tls_certificate and tls_key"
     ))
 }
 
@@ -126,8 +136,8 @@ fn told(name: &Name) -> String {
     }
 }
 
-/// A day as `2026-11-22`.
-fn date(seconds: i64) -> String {
+/// The day of a time in seconds since 1970, as `2026-11-22`.
+pub fn date(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or(Date::MAX, |moment| Offset::UTC.to_datetime(moment).date()).to_string()
 }
 

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use jiff::civil::DateTime;
 use ring::digest;
 
+const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
@@ -36,6 +37,12 @@ pub(super) struct Facts {
     pub(super) end_point: Option<Vec<u8>>,
     /// Its subject names: those in `subjectAltName` that identify an XMPP server or user.
     pub(super) names: Vec<Name>,
+    /// The serial number, as encoded (RFC 5280 4.1.2.2).
+    pub(super) serial: Vec<u8>,
+    /// The identifier of its authority's key (RFC 5280 4.2.1.1), empty if it has none.
+    pub(super) authority_key: Vec<u8>,
+    /// It is only valid with a stapled OCSP response (RFC 7633).
+    pub(super) must_staple: bool,
     /// The common name of its subject, the last one if there are several.
     pub(super) common_name: Option<String>,
 }
@@ -62,10 +69,8 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
     let mut tbs = Der(fields.expect(SEQUENCE)?);
     let mut algorithm = Der(fields.expect(SEQUENCE)?);
 
-    let (tag, _) = tbs.next()?;
-    if tag == CONTEXT_0 {
-        tbs.next()?; // the version came first, this was the serial number
-    }
+    let (tag, first) = tbs.next()?;
+    let serial = if tag == CONTEXT_0 { tbs.next()?.1 } else { first }; // the version may come first
     tbs.expect(SEQUENCE)?; // signature algorithm
     tbs.expect(SEQUENCE)?; // issuer
     let mut validity = Der(tbs.expect(SEQUENCE)?);
@@ -75,8 +80,9 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
     let not_after = seconds(tag, time)?;
     let common_name = common_name(tbs.expect(SEQUENCE)?);
     tbs.expect(SEQUENCE)?; // its key
-    let names = std::iter::from_fn(|| tbs.next()).find(|(tag, _)| *tag == CONTEXT_3);
-    let names = names.and_then(|(_, extensions)| alternative_names(extensions)).unwrap_or_default();
+    let extensions = std::iter::from_fn(|| tbs.next()).find(|(tag, _)| *tag == CONTEXT_3);
+    let extensions = extensions.map_or(&[][..], |(_, extensions)| extensions);
+    let names = alternative_names(extensions).unwrap_or_default();
 
     let oid = algorithm.expect(OID)?;
     let hash = hash_of_signature(oid, algorithm);
@@ -84,6 +90,9 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
         not_before,
         not_after,
         names,
+        serial: serial.to_vec(),
+        authority_key: authority_key(extensions).unwrap_or_default().to_vec(),
+        must_staple: must_staple(extensions),
         common_name,
         end_point: hash.map(|hash| digest::digest(hash, certificate).as_ref().to_vec()),
     })
@@ -108,22 +117,45 @@ fn common_name(subject: &[u8]) -> Option<String> {
     found
 }
 
+/// The value of an extension.
+fn extension<'a>(extensions: &'a [u8], which: &[u8]) -> Option<&'a [u8]> {
+    let mut extensions = Der(Der(extensions).expect(SEQUENCE)?);
+    loop {
+        let mut extension = Der(extensions.expect(SEQUENCE)?);
+        if extension.expect(OID)? == which {
+            // `critical` may precede the value.
+            return std::iter::from_fn(|| extension.next())
+                .find(|(tag, _)| *tag == OCTET_STRING)
+                .map(|(_, value)| value);
+        }
+    }
+}
+
+/// The `keyIdentifier` in the extension `authorityKeyIdentifier`.
+fn authority_key(extensions: &[u8]) -> Option<&[u8]> {
+    /// 2.5.29.35
+    const AUTHORITY_KEY: &[u8] = &[0x55, 0x1d, 0x23];
+    const KEY_IDENTIFIER: u8 = 0x80;
+    Der(Der(extension(extensions, AUTHORITY_KEY)?).expect(SEQUENCE)?).expect(KEY_IDENTIFIER)
+}
+
+/// Whether the TLS features demanded of a server include `status_request` (RFC 7633 4).
+fn must_staple(extensions: &[u8]) -> bool {
+    /// 1.3.6.1.5.5.7.1.24
+    const TLS_FEATURE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x18];
+    const STATUS_REQUEST: &[u8] = &[5];
+    let features = extension(extensions, TLS_FEATURE).and_then(|value| Der(value).expect(SEQUENCE));
+    let mut features = Der(features.unwrap_or_default());
+    std::iter::from_fn(|| features.next()).any(|feature| feature == (INTEGER, STATUS_REQUEST))
+}
+
 /// The names in the extension `subjectAltName`; any number of names in forms other than [`Name`]'s
 /// are ignored.
 fn alternative_names(extensions: &[u8]) -> Option<Vec<Name>> {
     /// 2.5.29.17
     const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-    let mut extensions = Der(Der(extensions).expect(SEQUENCE)?);
-    loop {
-        let mut extension = Der(extensions.expect(SEQUENCE)?);
-        if extension.expect(OID)? != SUBJECT_ALT_NAME {
-            continue;
-        }
-        // `critical` may precede the value.
-        let (_, value) = std::iter::from_fn(|| extension.next()).find(|(tag, _)| *tag == OCTET_STRING)?;
-        let mut names = Der(Der(value).expect(SEQUENCE)?);
-        return Some(std::iter::from_fn(|| names.next()).filter_map(|(tag, name)| general_name(tag, name)).collect());
-    }
+    let mut names = Der(Der(extension(extensions, SUBJECT_ALT_NAME)?).expect(SEQUENCE)?);
+    Some(std::iter::from_fn(|| names.next()).filter_map(|(tag, name)| general_name(tag, name)).collect())
 }
 
 fn general_name(tag: u8, value: &[u8]) -> Option<Name> {
@@ -255,9 +287,16 @@ mod tests {
 
     #[test]
     fn no_piece_of_a_certificate_reads_past_its_end() {
-        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let der = pair.cert.der();
-        assert!(facts(der).is_some());
+        let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        parameters.use_authority_key_identifier_extension = true;
+        let staple = [0x30, 3, INTEGER, 1, 5];
+        let feature = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 24], staple.to_vec());
+        parameters.custom_extensions.push(feature);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        let der = certificate.der();
+        let whole = facts(der).unwrap();
+        assert!(whole.must_staple && !whole.authority_key.is_empty() && !whole.serial.is_empty());
         for end in 0..der.len() {
             assert!(facts(&der[..end]).is_none());
         }

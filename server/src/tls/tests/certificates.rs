@@ -187,3 +187,35 @@ fn no_certificate_is_an_error() {
     let error = Certificates::load(Vec::new(), TlsOptions::default()).unwrap_err();
     assert!(matches!(error, CertificateError::None));
 }
+
+/// RFC 7633: the server sends no OCSP responses, so clients that know the extension refuse.
+#[test]
+fn a_certificate_that_demands_a_stapled_response_is_a_fault_in_words() {
+    let host = Host { domain: "example.org", ascii: "example.org" };
+    for (arguments, faults) in [(&[][..], 0), (&["-addext", "tlsfeature=status_request"][..], 1)] {
+        let dir = TempDir::new().unwrap();
+        let source = openssl_certificate(
+            dir.path(),
+            &[&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"], arguments].concat(),
+        );
+        let standing = Certificates::look(&source, host, now_s()).unwrap();
+        assert_eq!(standing.faults.len(), faults, "{standing:?}");
+        let sentence = "demands a stapled OCSP response (RFC 7633), which this server does not send";
+        assert!(standing.faults.iter().all(|fault| fault.contains(sentence)), "{standing:?}");
+    }
+}
+
+/// A certificate of six days is not reported all its life.
+#[test]
+fn a_short_life_ends_soon_only_at_its_end() {
+    let dir = TempDir::new().unwrap();
+    let source =
+        openssl_certificate(dir.path(), &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "6"]);
+    let host = Host { domain: "example.org", ascii: "example.org" };
+    let soon = |days: i64| Certificates::look(&source, host, now_s() + days * 86_400).unwrap().soon.is_some();
+    assert_eq!([0, 4, 5].map(soon), [false, false, true]);
+}
+
+fn now_s() -> i64 {
+    SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed()
+}

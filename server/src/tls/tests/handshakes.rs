@@ -1,7 +1,10 @@
 //! The parameters that a handshake negotiates.
 
 use ring::digest;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::cipher_suite;
+use rustls::pki_types::UnixTime;
+use rustls::{DigitallySignedStruct, SignatureScheme};
 
 use super::*;
 
@@ -212,4 +215,90 @@ fn nothing_is_sent_before_the_handshake_is_done() {
     let mut to_send = Vec::new();
     assert_eq!(server.send(b"<stream:stream>", &mut to_send), Err(TlsFault::NotEstablished));
     assert!(to_send.is_empty());
+}
+
+/// RFC 8737 3: a client that offers `acme-tls/1` alone is shown a certificate for the asked name,
+/// self-signed, with the digest in a critical extension; and nothing follows (RFC 8737 4).
+#[test]
+fn a_challenge_is_answered_by_a_certificate_of_its_own_and_other_clients_see_nothing_of_it() {
+    let scene = Scene::with_options(TlsOptions { challenges: true, ..TlsOptions::default() });
+    let challenge = scene.certificates.challenge().unwrap();
+    let client = |offered: &[&[u8]]| {
+        let mut config = scene.client_config();
+        let verifier = Any(config.crypto_provider().clone());
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+        config
+    };
+    let shown = |offered: &[&[u8]], server: &TlsConfig, name| {
+        let mut pair = Pair::named(client(offered), server, name);
+        let ended = pair.pump();
+        let chain = pair.client.peer_certificates().map(|chain| chain[0].to_vec());
+        (ended, chain)
+    };
+    let own = scene.certificate().to_vec();
+    let entries = || [(scene.certificates.direct(), &b"xmpp-client"[..]), (scene.certificates.web(), b"http/1.1")];
+    for (server, _) in entries() {
+        let (ended, chain) = shown(&[b"acme-tls/1"], &server, "example.org");
+        assert!(matches!(ended, Err(TlsFault::Internal(_) | TlsFault::PeerMisbehaved(_))), "no order: {ended:?}");
+        assert_eq!(chain, None);
+    }
+    challenge.show("example.org", &[7; 32]).unwrap();
+    let digest = [&[0x06, 8, 0x2b, 6, 1, 5, 5, 7, 1, 31, 1, 1, 0xff, 4, 34, 4, 32][..], &[7; 32]].concat();
+    for (server, usual) in entries() {
+        let (ended, chain) = shown(&[b"acme-tls/1"], &server, "example.org");
+        assert_eq!(ended, Err(TlsFault::Closed), "it ends with the handshake");
+        let chain = chain.unwrap();
+        assert!(chain != own && chain.windows(digest.len()).any(|part| part == digest));
+        // Another name, and clients of the usual protocol, also if they offer both.
+        assert_eq!(shown(&[b"acme-tls/1"], &server, "localhost").1, None);
+        for offered in [&[][..], &[usual], &[b"acme-tls/1", usual]] {
+            let (ended, chain) = shown(offered, &server, "example.org");
+            assert_eq!((ended, chain.as_ref()), (Ok(()), Some(&own)), "{offered:?}");
+        }
+    }
+    // After STARTTLS protocols are ignored.
+    assert_eq!(shown(&[b"acme-tls/1"], &scene.certificates.starttls(), "example.org").1, Some(own.clone()));
+    challenge.hide();
+    assert_eq!(shown(&[b"acme-tls/1"], &scene.certificates.direct(), "example.org").1, None);
+}
+
+/// Accepts every certificate, as an authority does before it looks at it: the library knows no
+/// critical extension of this kind.
+#[derive(Debug)]
+struct Any(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
