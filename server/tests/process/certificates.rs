@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::support::{LONG, Server, good, throng};
+use crate::support::{Client, LONG, Server, good, throng};
 
 const DAY_S: u64 = 86_400;
 
@@ -353,4 +353,56 @@ fn a_domain_beyond_ascii_serves_clients_and_has_its_a_label_in_the_certificate()
 
 fn data_certificate(server: &Server) -> PathBuf {
     Path::new(&server.folder()).join("tls/cert.pem")
+}
+
+/// The hook, with a lineage as certbot leaves it: links to files that only root may read.
+#[test]
+fn the_hook_for_certbot_copies_what_the_server_may_read_and_reloads_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (live, into) = (folder.path().join("live/capulet.example"), folder.path().join("certificates"));
+    fs::create_dir_all(&live).expect("a folder");
+    let names = ["fullchain.pem", "privkey.pem"];
+    let lineage = |from_days: i64| {
+        let files = write(folder.path(), &format!("archive{from_days}"), "capulet.example", from_days, 100);
+        for (name, file) in names.iter().zip([files.0, files.1]) {
+            let _ = fs::remove_file(live.join(name));
+            std::os::unix::fs::symlink(file, live.join(name)).expect("a link");
+        }
+    };
+    let user = std::process::Command::new("id").arg("-un").output().expect("id runs").stdout;
+    let user = String::from_utf8(user).expect("text");
+    let hook = |reload: &str| {
+        let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/certbot/throng");
+        let mut command = std::process::Command::new(hook);
+        command.env("RENEWED_LINEAGE", &live).env("RENEWED_DOMAINS", "capulet.example *.capulet.example");
+        command.env("THRONG_CERTIFICATES", &into).env("THRONG_USER", user.trim()).env("THRONG_RELOAD", reload);
+        let output = command.output().expect("the hook runs");
+        good(&output);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    lineage(-30);
+    assert!(hook("false").contains("was not reloaded"), "a server that does not run is no failure");
+    let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    let own = into.join("capulet.example");
+    assert_eq!((mode(&own), mode(&own.join("privkey.pem")), mode(&into)), (0o700, 0o600, 0o700));
+    let flags = ["--virtual-hosts", "capulet.example", "--tls-folder", text(&into)];
+    let data = tempfile::tempdir().expect("a folder");
+    let server = Server::start_in(data, &flags);
+    // A stream that is opened under the certificate of the lineage.
+    let shown = |name: &str| {
+        let mut client = Client::connect_tls_as(&server.direct, &folder.path().join(name), "capulet.example");
+        let header = "<stream:stream to='capulet.example' version='1.0' xmlns='jabber:client' \
+                      xmlns:stream='http://etherx.jabber.org/streams'>";
+        client.ask(header, "</stream:features>");
+    };
+    shown("archive-30.pem");
+    lineage(-10);
+    let reload = format!("{} ctl reload --data {}", crate::support::THRONG, server.folder());
+    assert_eq!(hook(&reload), "");
+    shown("archive-10.pem");
+    // One folder per domain is left, and the files of the server are those of the lineage.
+    for name in names {
+        assert_eq!(fs::read(own.join(name)).expect("a file"), fs::read(live.join(name)).expect("a file"));
+    }
+    assert_eq!(fs::read_dir(&into).expect("a folder").count(), 2, "a link, and what it leads to");
 }
