@@ -1,7 +1,8 @@
 //! An HTTP/1.1 client: one connection to an external service, in clear text or over TLS, with one
-//! request at a time. Used for external authentication and for pushes.
+//! request at a time. Used for external authentication, pushes and certificate authorities.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -105,5 +106,28 @@ impl Connection {
         self.sender.ready().await.map_err(|_| Lost::Ended)?;
         let answer = self.sender.send_request(request).await;
         answer.map_err(|error| if error.is_parse() { Lost::NoHttp } else { Lost::Ended })
+    }
+}
+
+/// The value of `Retry-After` (RFC 9110 10.2.3): seconds, or a date.
+pub(crate) fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_ask_again_is_a_number_or_a_date() {
+        assert_eq!(retry_after(" 120 "), Some(Duration::from_secs(120)));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(90));
+        assert!((85..=90).contains(&retry_after(&date).unwrap().as_secs()));
+        assert_eq!(retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), Some(Duration::ZERO));
+        assert_eq!((retry_after("soon"), retry_after("-1")), (None, None));
     }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod admin;
 pub mod audit;
 pub mod bench;

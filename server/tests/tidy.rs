@@ -272,6 +272,10 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
             "record", "serve", "thread", "tls", "top", "upload",
         ],
     ),
+    (
+        "acme",
+        &["admin", "bench", "cli", "config", "disk", "driver", "jobs", "letters", "links", "log", "serve", "thread"],
+    ),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "letters", "links", "log", "serve", "thread", "tls"]),
 ];
 

@@ -9,6 +9,7 @@
 //! them out: that is behind [`Control`] and [`Accounts`]. Passwords never reach it; only SCRAM keys
 //! ([`ScramKeys`]) do.
 
+mod acme;
 pub mod client;
 pub mod keys;
 mod orders;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
 
+pub use acme::AcmeState;
 pub use keys::ScramKeys;
 
 /// Most accounts in one [`Accounts::put`].
@@ -233,6 +235,9 @@ pub struct Status {
     /// The TLS certificate in use, if there is one.
     #[serde(default)]
     pub certificate: Option<CertificateState>,
+    /// The certificates that an authority is asked for (`acme`).
+    #[serde(default)]
+    pub acme: Vec<AcmeState>,
 }
 
 /// Why the wall clock is in doubt.

@@ -5,6 +5,8 @@
 use serde::Serialize;
 
 use super::Status;
+use crate::config::kind::domain_to_ascii;
+use crate::events::utc;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -116,9 +118,38 @@ impl Status {
             if let Some(soon) = &certificate.soon {
                 found(Ready::Warns, Warn, "TLS", soon.clone(), soon.clone());
             }
-            if let Some(sentence) = crate::tls::self_signed(&certificate.self_signed) {
+            // For others the next rule has a sentence.
+            let by_acme = |domain: &String| {
+                let ascii = domain_to_ascii(domain);
+                self.acme.iter().any(|of| of.expires_s.is_none() && ascii.as_ref() == Some(&of.name))
+            };
+            let own: Vec<_> = certificate.self_signed.iter().filter(|domain| !by_acme(domain)).cloned().collect();
+            if let Some(sentence) = crate::tls::self_signed(&own) {
                 found(Ready::Warns, Warn, "TLS", sentence.clone(), sentence);
             }
+        }
+        for of in &self.acme {
+            let (what, next) = (format!("certificate of {}", of.name), utc(of.next_s.max(0).unsigned_abs()));
+            let (weight, text, public) = match (&of.fault, of.expires_s) {
+                (Some(fault), _) if of.in_a_row == 0 => {
+                    let text = format!("has come, but is not in use: {fault}; correct it, and reload");
+                    (Bad, text, "is not in use")
+                }
+                (Some(fault), expires_s) => {
+                    let (weight, was) = match expires_s {
+                        None => (Bad, "was not obtained"),
+                        Some(_) => (Warn, "was not renewed"),
+                    };
+                    let text = format!("{was}: {fault}; tried again at {next}, or at once by `throng ctl reload`");
+                    (weight, text, was)
+                }
+                (None, None) => {
+                    (Warn, "is ordered; until it has come, a self-signed one is shown".into(), "is ordered")
+                }
+                (None, Some(_)) => continue,
+            };
+            let public = format!("{what} {public}");
+            found(Ready::Warns, weight, &what, text, public);
         }
         for domain in &self.external_down {
             let text = format!(

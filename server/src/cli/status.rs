@@ -3,6 +3,7 @@
 use super::{Io, age, bytes, many};
 use crate::admin::Status;
 use crate::admin::wrong::Weight;
+use crate::tls::date;
 
 /// Width of the name of a line.
 const NAME: usize = 12;
@@ -45,6 +46,7 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     let [came, went] = ["bytes_in", "bytes_out"].map(count);
     line("traffic", format!("{} in, {} out since start", bytes(came), bytes(went)));
     line("memory", memory(status));
+    certificates(status).into_iter().for_each(|certificates| line("certificate", certificates));
     for found in status.wrong() {
         let (name, colour) = match found.wrong.weight {
             Weight::Bad => ("WRONG", "31"),
@@ -78,6 +80,18 @@ fn domains(status: &Status) -> String {
         [one] => format!("{} and {one}", status.domain),
         more => format!("{} and {} virtual hosts", status.domain, more.len()),
     }
+}
+
+/// Certificates obtained from an authority: the first to be renewed, and the number of others.
+fn certificates(status: &Status) -> Option<String> {
+    let there = || status.acme.iter().filter_map(|of| Some((of, of.expires_s?)));
+    let (first, expires_s) = there().min_by_key(|(of, _)| of.next_s)?;
+    let others = match there().count() {
+        1 => String::new(),
+        all => format!(", the first of {all}"),
+    };
+    let (until, next) = (date(expires_s), date(first.next_s));
+    Some(format!("of {} until {until}, renewed about {next}{others}", first.name))
 }
 
 /// Resident memory and its parts: the three figures add up to it.

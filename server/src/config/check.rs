@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
 
 use super::kind::{AskedBy, BareJid};
-use super::table::{ClientName, Config, Registration, RoomMakers, row};
+use super::table::{AcmeChallenge, ClientName, Config, Registration, RoomMakers, row};
 
 /// Approximate bytes of the longest item of a channel in memory: binary content is in Base64.
 const ITEM_BYTES_MAX: u64 = NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024;
@@ -49,6 +49,13 @@ fn is_loopback(authority: &str) -> bool {
         None => authority.split(':').next().unwrap_or_default(),
     };
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether an authority can sign a certificate for a domain: it is neither an address nor this
+/// machine's own name.
+pub(super) fn is_public_name(domain: &str) -> bool {
+    let is_address = domain.starts_with('[') || domain.parse::<std::net::IpAddr>().is_ok();
+    !is_address && domain != "localhost" && !domain.ends_with(".localhost")
 }
 
 /// Whether the data sent to a URL can be read in transit.
@@ -425,7 +432,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     }
     let mut seen = Vec::new();
     let components = config.component.iter().filter(|_| !config.components.is_empty());
-    for address in listeners().chain(components).filter(|address| address.port() != 0) {
+    for address in listeners().chain(components).chain(&config.acme_http).filter(|address| address.port() != 0) {
         if seen.contains(&address) {
             clash("c2s", format!("{address} is used by two listeners"));
         }
@@ -435,6 +442,36 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         (Some(_), None) => clash("tls_key", "missing: tls_certificate needs a key".into()),
         (None, Some(_)) => clash("tls_certificate", "missing: tls_key needs a certificate".into()),
         _ => {}
+    }
+    if config.acme.is_empty() {
+        for (key, given) in [
+            ("acme_directory", config.acme_directory != "production"),
+            ("acme_root", config.acme_root.is_some()),
+            ("acme_http", !config.acme_http.is_empty()),
+            ("acme_challenge", config.acme_challenge != AcmeChallenge::Auto),
+        ] {
+            if given {
+                clash(key, "has no effect: acme is not set".into());
+            }
+        }
+    } else {
+        if config.tls_certificate.is_some() {
+            clash("acme", "has no effect: all domains use tls_certificate; remove one of the two".into());
+        }
+        if !std::iter::once(&*config.domain)
+            .chain(config.virtual_hosts.iter().map(|other| &*other.0))
+            .any(is_public_name)
+        {
+            clash("acme", format!("has no effect: no authority signs certificates for {}; set domain", config.domain));
+        }
+        if config.acme_challenges().is_empty() {
+            let reason = match config.acme_challenge {
+                AcmeChallenge::Http => "needs a listener at acme_http or http",
+                AcmeChallenge::Tls => "needs a listener at c2s_tls or https",
+                AcmeChallenge::Auto => "needs a listener at c2s_tls, https, acme_http or http",
+            };
+            clash("acme_challenge", reason.into());
+        }
     }
     if config.tls_client_authorities.is_none() {
         let reason = "has no effect: tls_client_authorities is not set";

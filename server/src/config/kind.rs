@@ -95,6 +95,11 @@ pub enum Kind {
     FieldNames,
     /// A domain name or an IP address, possibly with a port, or empty.
     HostOrNone,
+    /// A mail address, or empty.
+    MailOrNone,
+    /// The directory of a certificate authority (RFC 8555 7.1.1): a word for a known one, or an HTTPS
+    /// URL.
+    Directory,
     /// A single-line text, or empty.
     TextOrNone,
     /// A multi-line text, or empty.
@@ -149,6 +154,9 @@ impl Kind {
                                    .push.apple.com, separated by commas, or off".into(),
             Kind::FieldNames => "names of header fields such as Cookie,Authorization, separated by commas, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
+            Kind::MailOrNone => "a mail address such as you@example.org, or empty for none".into(),
+            Kind::Directory => "production or staging (of Let's Encrypt), or a URL such as \
+                                https://ca.example.org/acme/directory".into(),
             Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
             Kind::LinesOrNone => format!("text of at most {ADHOC_WELCOME_BYTES_MAX} bytes, or empty for none"),
             Kind::Path => "a path".into(),
@@ -186,6 +194,8 @@ impl Kind {
             Kind::PushServices => "push-services",
             Kind::FieldNames => "field-names",
             Kind::HostOrNone => "host",
+            Kind::MailOrNone => "mail",
+            Kind::Directory => "directory",
             Kind::TextOrNone | Kind::LinesOrNone => "text",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -229,6 +239,8 @@ impl Kind {
             Kind::BackEnds => "DOMAIN=PROGRAM|URL",
             Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone | Kind::PathUrlOrNone => "URL",
             Kind::Origins => "ORIGIN",
+            Kind::MailOrNone => "ADDRESS",
+            Kind::Directory => "URL",
             Kind::HostOrNone | Kind::PushServices => "HOST[:PORT]",
             Kind::TextOrNone | Kind::LinesOrNone => "TEXT",
             Kind::Path | Kind::PathOrNone => "PATH",
@@ -371,6 +383,9 @@ impl Field for String {
             Kind::PathUrlOrNone => read_whole_url("https://", text),
             Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
+            Kind::MailOrNone => (text.is_empty() || is_mail(text)).then(|| text.to_owned()),
+            Kind::Directory if matches!(text, "production" | "staging") => Some(text.to_owned()),
+            Kind::Directory => read_whole_url("https://", text).filter(|url| !url.is_empty()),
             Kind::TextOrNone => (text.len() <= 255 && !text.contains(char::is_control)).then(|| text.to_owned()),
             Kind::LinesOrNone => {
                 let fits = |c: char| c == '\n' || !c.is_control();
@@ -382,6 +397,13 @@ impl Field for String {
     fn show(&self, _: &Kind) -> String {
         self.clone()
     }
+}
+
+/// Whether a text looks like a mail address, which the certificate authority then checks.
+fn is_mail(text: &str) -> bool {
+    let plain = text.len() <= 254 && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,;:?&%".contains(&byte));
+    plain
+        && text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
 }
 
 /// An HTTPS URL with nothing after its path, which ends with a `/` (RFC 3986 3); empty stays empty.

@@ -33,8 +33,9 @@ pub use kind::{AskedBy, Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, RENAMED,
-    Registration, ResourceConflict, RoomMakers, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
+    AcmeChallenge, BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers,
+    PushDetails, RENAMED, Registration, ResourceConflict, RoomMakers, Row, SCRAM_HASHES, Section, TABLE, TlsVersion,
+    UserInvitations,
 };
 
 /// The configuration file in the data folder, read if no other is named.
@@ -244,6 +245,45 @@ impl Config {
         format!("upload.{}", self.domain)
     }
 
+    /// The ways to prove control of a name for which there is a listener, the most promising first:
+    /// one with a port that the authority connects to.
+    pub fn acme_challenges(&self) -> Vec<AcmeChallenge> {
+        let tls = || [&self.c2s_tls, &self.https, &self.c2s_tls_proxied].into_iter().flatten();
+        let http = || self.acme_http.iter().chain(&self.http);
+        let may = |way| self.acme_challenge == AcmeChallenge::Auto || self.acme_challenge == way;
+        let mut ways = Vec::new();
+        if may(AcmeChallenge::Tls) && tls().next().is_some() {
+            ways.push((tls().any(|address| address.port() == 443), AcmeChallenge::Tls));
+        }
+        if may(AcmeChallenge::Http) && http().next().is_some() {
+            ways.push((!self.acme_http.is_empty(), AcmeChallenge::Http));
+        }
+        ways.sort_by_key(|(promising, _)| !promising);
+        ways.into_iter().map(|(_, way)| way).collect()
+    }
+
+    /// The names, in ASCII, of these domains that certificates are obtained for, and of hosts of
+    /// addresses that clients are given and that this server serves over TLS itself.
+    pub fn acme_names<'a>(&self, domains: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut names: Vec<String> =
+            domains.filter(|domain| check::is_public_name(domain)).filter_map(kind::domain_to_ascii).collect();
+        for (url, listens) in [
+            (&self.upload_url, !self.upload.is_empty()),
+            (&self.websocket_url, !self.https.is_empty()),
+            (&self.bosh_url, !self.https.is_empty()),
+        ] {
+            let authority = url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+            let host = if authority.starts_with('[') { "" } else { authority.split(':').next().unwrap_or_default() };
+            let host = host.to_ascii_lowercase();
+            let served = |domain: &str| kind::domain_to_ascii(domain).is_some_and(|own| own == host);
+            let is_domain = served(&self.domain) || self.virtual_hosts.iter().any(|other| served(&other.0));
+            if listens && !host.is_empty() && check::is_public_name(&host) && !is_domain && !names.contains(&host) {
+                names.push(host);
+            }
+        }
+        names
+    }
+
     /// Whether there is a bytestreams proxy: an address is configured, and the extension is
     /// enabled.
     pub fn relays_bytestreams(&self) -> bool {
@@ -415,6 +455,34 @@ mod tests {
     }
 
     #[test]
+    fn certificates_are_obtained_for_domains_and_for_hosts_that_this_server_serves() {
+        let of = |pairs: &[(&'static str, &str)]| {
+            let domain =
+                [("domain", "example.org"), ("acme", "you@example.org"), ("virtual_hosts", "m\u{fc}nchen.example")];
+            let config = load(&flags(&[&domain, pairs].concat()), &Environment::new(), None).expect("good").config;
+            let names = config.acme_names(["example.org", "m\u{fc}nchen.example", "localhost", "[::1]"].into_iter());
+            (names.join(" "), config.acme_challenges())
+        };
+        let (domains, tls, http) = ("example.org xn--mnchen-3ya.example", AcmeChallenge::Tls, AcmeChallenge::Http);
+        assert_eq!(of(&[]), (domains.to_owned(), vec![tls]));
+        let files = ("upload_url", "https://Files.example.org:5281/");
+        assert_eq!(of(&[files, ("upload_proxied", "127.0.0.1:5281")]).0, domains, "its proxy has a certificate");
+        assert_eq!(of(&[files, ("upload", "127.0.0.1:5281")]).0, format!("{domains} files.example.org"));
+        let urls = [("websocket_url", "wss://web.example.org/ws"), ("bosh_url", "https://web.example.org/bosh")];
+        let both = [&urls[..], &[("https", "127.0.0.1:443"), ("acme_http", "127.0.0.1:80")]].concat();
+        assert_eq!(of(&both), (format!("{domains} web.example.org"), vec![tls, http]));
+        let own = [("websocket_url", "wss://example.org/ws"), ("bosh_url", "https://[::1]/bosh"), both[2], both[3]];
+        assert_eq!(of(&own).0, domains);
+        assert_eq!(
+            of(&[("acme_http", "127.0.0.1:80")]).1,
+            [http, tls],
+            "the port that the authority connects to first"
+        );
+        assert_eq!(of(&[("http", "127.0.0.1:5280")]).1, [tls, http]);
+        assert_eq!(of(&[("http", "127.0.0.1:5280"), ("acme_challenge", "http-01")]).1, [http]);
+    }
+
+    #[test]
     fn rules_between_options_are_enforced() {
         let refused = |pairs: &[(&'static str, &str)], key: &str| {
             let problems = load(&flags(pairs), &Environment::new(), None).unwrap_err();
@@ -424,6 +492,19 @@ mod tests {
         refused(&[("c2s", "127.0.0.1:7"), ("c2s_tls", "127.0.0.1:7")], "c2s");
         refused(&[("tls_certificate", "/a.pem")], "tls_key");
         refused(&[("tls_key", "/a.pem")], "tls_certificate");
+        for key in ["acme_root", "acme_http"] {
+            refused(&[(key, "127.0.0.1:80")], key);
+        }
+        refused(&[("acme_directory", "staging")], "acme_directory");
+        refused(&[("acme_challenge", "http-01")], "acme_challenge");
+        let acme = [("domain", "example.org"), ("acme", "you@example.org")];
+        load(&flags(&acme), &Environment::new(), None).expect("this is all that it needs");
+        refused(&acme[1..], "acme");
+        refused(&[acme[1], ("domain", "192.0.2.1")], "acme");
+        refused(&[acme[0], acme[1], ("tls_certificate", "/a.pem"), ("tls_key", "/a.pem")], "acme");
+        refused(&[acme[0], acme[1], ("c2s_tls", "off")], "acme_challenge");
+        refused(&[acme[0], acme[1], ("acme_challenge", "http-01")], "acme_challenge");
+        refused(&[acme[0], acme[1], ("acme_http", "127.0.0.1:5222")], "c2s");
         refused(&[("stanza_bytes_max", "4MiB")], "outbound_bytes_max");
         refused(&[("outbound_bytes_soft", "2MiB")], "outbound_bytes_soft");
         refused(&[("outbound_bytes_soft", "3MiB")], "outbound_bytes_soft");

@@ -41,6 +41,18 @@ choice! {
 }
 
 choice! {
+    /// How control of a name is proved to the certificate authority.
+    AcmeChallenge {
+        /// By the ways for which there is a listener, one after the other until one succeeds.
+        Auto = "auto",
+        /// By HTTP at port 80 (RFC 8555 8.3).
+        Http = "http-01",
+        /// By TLS at port 443 (RFC 8737).
+        Tls = "tls-alpn-01",
+    }
+}
+
+choice! {
     /// How to find the account of a client certificate that contains no XMPP address.
     ClientName {
         /// Not at all: the certificate is rejected.
@@ -781,8 +793,8 @@ options! {
 
     // Encryption.
     Tls Main Reload tls_certificate: Option<PathBuf>, Kind::PathOrNone, "",
-        "Certificate chain in PEM, the server's own certificate first; when empty, a self-signed \
-         one is created in the data folder.",
+        "Certificate chain in PEM, the server's own certificate first; when empty, and without acme, \
+         a self-signed one is created in the data folder.",
         "Read again at reload; existing connections keep the old certificate.";
     Tls Main Reload tls_key: Option<PathBuf>, Kind::PathOrNone, "",
         "Private key in PEM that belongs to tls_certificate.",
@@ -790,10 +802,36 @@ options! {
     Tls Main Reload tls_folder: Option<PathBuf>, Kind::PathOrNone, "",
         "Folder with a certificate for each domain, as DOMAIN/fullchain.pem and DOMAIN/privkey.pem.",
         "This is the layout of certbot's /etc/letsencrypt/live. A domain without a folder uses \
-         tls_certificate or, if that is empty, a self-signed certificate. A folder or file that \
-         cannot be read is an error: certbot's are readable by root only, so copy them for the \
-         server in a deploy hook. The certificate is selected by the name that the client sends \
+         tls_certificate, that of acme, or a self-signed certificate. A folder or file that cannot be \
+         read is an error: certbot's are readable by root only, so copy them for the server with \
+         contrib/certbot/throng. The certificate is selected by the name that the client sends \
          (SNI).";
+    Tls Main Restart acme: String, Kind::MailOrNone, "",
+        "Mail address for the account at the certificate authority; given, the server obtains and \
+         renews its certificates itself (ACME).",
+        "By giving it you accept the authority's terms of service: https://letsencrypt.org/repository. \
+         Each domain gets a certificate, except those with a folder in tls_folder, and so do the \
+         hosts of upload_url, websocket_url and bosh_url. They are in the folder acme of the data \
+         folder. Until the first one has come, clients are shown a self-signed one. The authority \
+         must reach port 443 (c2s_tls, https) or port 80 (acme_http) of each name.";
+    Tls Detail Restart acme_directory: String, Kind::Directory, "production",
+        "Directory of the certificate authority.",
+        "staging is for tests of an installation: its limits are wide, and clients do not trust its \
+         certificates. Each authority has a folder, account and certificates of its own.";
+    Tls Detail Restart acme_root: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the CA certificates (PEM) that verify the directory's server; empty for the \
+         system's.",
+        "For an authority of your own.";
+    Tls Detail Restart acme_http: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address that answers the certificate authority's checks by plain HTTP (HTTP-01), and \
+         nothing else; may be given several times.",
+        "Usually 0.0.0.0:80 and [::]:80. The listeners of http answer them too, for proxies that \
+         pass /.well-known/acme-challenge/ on.";
+    Tls Detail Restart acme_challenge: AcmeChallenge, Kind::Choice(AcmeChallenge::WORDS), "auto",
+        "How control of a name is proved to the certificate authority.",
+        "http-01: at port 80, which must lead to acme_http, or by a proxy to http. tls-alpn-01: at \
+         port 443, which must lead to c2s_tls or https. auto: by either for which there is a \
+         listener, another one after each failure.";
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";

@@ -13,7 +13,7 @@ use throng_engine::counters::Latencies;
 
 use super::process::Process;
 use super::{Delay, Number, Numbers, Telemetry};
-use crate::admin::Status;
+use crate::admin::{AcmeState, Status};
 
 /// The format of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +84,9 @@ pub(super) fn text(telemetry: &dyn Telemetry, format: Format) -> String {
     text.end()
 }
 
+/// A figure of a name that an authority is asked for.
+type OfName = fn(&AcmeState) -> u64;
+
 fn state(text: &mut Text, status: &Status) {
     for (name, help, value) in [
         ("uptime_seconds", "Seconds since the start.", status.uptime_s),
@@ -116,6 +119,30 @@ fn state(text: &mut Text, status: &Status) {
         ),
     ] {
         text.family(&format!("throng_{name}"), help, Kind::Gauge).sample(&[], value);
+    }
+    let of_acme: [(&str, &str, Kind, OfName); 3] = [
+        (
+            "throng_acme_certificate_expires_seconds",
+            "When the certificate obtained for a name expires, in seconds since 1970; 0 if there is none.",
+            Kind::Gauge,
+            |of| of.expires_s.unwrap_or(0).max(0).unsigned_abs(),
+        ),
+        (
+            "throng_acme_obtained_seconds",
+            "When the last certificate for a name came, in seconds since 1970; 0 if none did.",
+            Kind::Gauge,
+            |of| of.obtained_s.max(0).unsigned_abs(),
+        ),
+        (
+            "throng_acme_failures",
+            "Orders of a certificate for a name that failed since the start.",
+            Kind::Counter,
+            |of| of.failures,
+        ),
+    ];
+    for (name, help, kind, value) in of_acme.into_iter().filter(|_| !status.acme.is_empty()) {
+        let mut family = text.family(name, help, kind);
+        status.acme.iter().for_each(|of| family.sample(&[("name", &of.name)], value(of)));
     }
     let help = "Log lines lost because they came faster than they were read, or could not be written.";
     text.family("throng_log_lines_lost", help, Kind::Counter).sample(&[], status.log_lines_lost);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::acme;
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, kind::domain_to_ascii};
 use crate::tls::{
@@ -69,6 +70,39 @@ fn in_folder(config: &Config, domain: &str) -> Result<Option<CertificateSource>,
     Ok(Some(CertificateSource { names: vec![ascii], chain, key, made_here: false }))
 }
 
+/// The address of the authority's directory.
+pub(super) fn directory(config: &Config) -> &str {
+    match &*config.acme_directory {
+        "production" => acme::PRODUCTION,
+        "staging" => acme::STAGING,
+        url => url,
+    }
+}
+
+/// The folder of the authority's account and certificates.
+pub(super) fn acme_folder(config: &Config) -> PathBuf {
+    acme::folder(&config.data, directory(config))
+}
+
+/// The certificate that was obtained for a name, in ASCII, if it can be used.
+fn from_acme(config: &Config, name: &str) -> Option<CertificateSource> {
+    if config.acme.is_empty() {
+        return None;
+    }
+    let file = acme::file(&acme_folder(config), name);
+    if !file.exists() {
+        return None;
+    }
+    let source = CertificateSource { names: vec![name.to_owned()], chain: file.clone(), key: file, made_here: false };
+    match Certificates::issued(&source) {
+        Ok(_) => Some(source),
+        Err(error) => {
+            tracing::error!("acme: {error}; another certificate is obtained");
+            None
+        }
+    }
+}
+
 /// The folder of a domain's self-signed certificate, existing or not. The one of the main domain is
 /// also presented for unknown names.
 fn self_signed_folder(config: &Config, domain: &str) -> PathBuf {
@@ -90,12 +124,27 @@ fn sources_with(
             None if is_given => {}
             None => {
                 let ascii = ascii(domain);
+                if let Some(source) = from_acme(config, &ascii) {
+                    sources.push(source);
+                    continue;
+                }
                 let own = own(&self_signed_folder(config, domain), &ascii)?;
                 sources.extend(own.map(|own| CertificateSource { names: vec![ascii], ..own }));
             }
         }
     }
+    // Hosts that are no domains; for those with a certificate it is here twice, which changes nothing.
+    sources.extend(acme_names(config).iter().filter_map(|name| from_acme(config, name)));
     Ok(sources)
+}
+
+/// The names, in ASCII, that certificates are obtained for by ACME.
+pub(super) fn acme_names(config: &Config) -> Vec<String> {
+    let without = |domain: &&str| !matches!(in_folder(config, domain), Ok(Some(_)));
+    match config.acme.is_empty() {
+        true => Vec::new(),
+        false => config.acme_names(super::settings::domains(config).filter(without)),
+    }
 }
 
 /// The sources of certificates, those of the main domain first. A self-signed one is created for
@@ -140,7 +189,7 @@ pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure
         config::TlsVersion::V12 => TlsVersion::V1_2,
         config::TlsVersion::V13 => TlsVersion::V1_3,
     };
-    let options = TlsOptions { min_version, ..TlsOptions::default() };
+    let options = TlsOptions { min_version, challenges: !config.acme.is_empty(), ..TlsOptions::default() };
     Certificates::load_with(sources(config)?, clients(config), options).map(Some).map_err(Failure::failed)
 }
 
@@ -151,7 +200,8 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     let (mut all, mut yet_to_be_made) = (None::<Standing>, Vec::new());
     for domain in super::settings::domains(config) {
         let made = self_signed_in(&self_signed_folder(config, domain));
-        let source = in_folder(config, domain)?.or_else(|| given.clone()).unwrap_or(made);
+        let source = in_folder(config, domain)?.or_else(|| given.clone());
+        let source = source.or_else(|| from_acme(config, &ascii(domain))).unwrap_or(made);
         if source.made_here && !source.chain.exists() {
             yet_to_be_made.extend((domain != LOCALHOST).then(|| domain.to_owned()));
             continue;
@@ -165,7 +215,14 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     }
     let mut all = all.unwrap_or_default();
     all.self_signed.extend(yet_to_be_made);
-    Ok(all)
+    Ok(without_acme(config, all))
+}
+
+/// Without the domains that get a certificate by ACME, about which its thread reports.
+fn without_acme(config: &Config, mut standing: Standing) -> Standing {
+    let names = acme_names(config);
+    standing.self_signed.retain(|domain| !names.contains(&ascii(domain)));
+    standing
 }
 
 /// The current state of the certificates in use for the clients of these domains.
@@ -175,8 +232,8 @@ pub(super) fn standing<'a>(certificates: &Certificates, domains: impl Iterator<I
 }
 
 /// Logs their faults, present or imminent.
-pub(super) fn warn<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) {
-    let standing = standing(certificates, domains);
+pub(super) fn warn(certificates: &Certificates, config: &Config) {
+    let standing = without_acme(config, standing(certificates, super::settings::domains(config)));
     for fault in &standing.faults {
         tracing::error!("{fault}: clients will refuse this server");
     }

@@ -7,7 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{access, certificate, outside, push, settings, telemetry};
+use super::{access, acme, certificate, outside, push, settings, telemetry};
 use crate::cli::{Checked, Exit, Failure};
 use crate::config::Config;
 
@@ -30,6 +30,7 @@ pub(super) fn refused(config: &Config) -> Vec<Failure> {
     let components = config.components.iter().map(|one| settings::shared_secret("components", &one.secret).map(drop));
     let checks = [
         certificate::check(config),
+        acme::check(config),
         outside::users(config).map(drop),
         outside::channels(config).map(drop),
         settings::services(config).map(drop),
@@ -106,9 +107,10 @@ mod tests {
     use crate::config::{Environment, Flags, Kind, TABLE, load};
 
     /// Options whose files contain no secret.
-    const PUBLIC: [&str; 9] = [
+    const PUBLIC: [&str; 10] = [
         "data",
         "tls_certificate",
+        "acme_root",
         "tls_client_authorities",
         "tls_client_revoked",
         "notify_jwt_revoked",

@@ -15,6 +15,7 @@ use throng_engine::id::PartitionMap;
 use throng_engine::io::{AccountCommand, Command, InvitationCommand, LogCommand, PutMode, Reply, SessionCommand};
 use throng_engine::store::invitation::NewInvitation;
 use throng_engine::web::access::Access;
+use throng_engine::web::policy::Challenge;
 use throng_engine::wire::jid::Jid;
 
 use super::backups::Backups;
@@ -22,6 +23,7 @@ use super::invites::{self, Inviting};
 use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, account_shown, accounts, reports};
+use crate::acme;
 use crate::admin::{
     AccountRow, AccountSeen, AccountShown, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState,
     ClockState, ComponentRow, Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening,
@@ -93,6 +95,10 @@ pub(super) struct Running {
     pub(super) access: ArcSwap<Option<Arc<Access>>>,
     pub(super) traces: super::traces::Traces,
     pub(super) announcing: super::announced::Announcing,
+    /// The certificates that an authority is asked for, if it is.
+    pub(super) acme: OnceLock<acme::Handle>,
+    /// The challenge of that authority which HTTP listeners answer.
+    pub(super) challenge: ArcSwap<Option<Challenge>>,
     /// Why the last reload failed, if it did.
     not_reloaded: ArcSwap<Option<String>>,
 }
@@ -121,6 +127,8 @@ impl Running {
             bytestreams: OnceLock::new(),
             access: ArcSwap::from_pointee(links.settings.web.channels.access.clone()),
             traces: super::traces::Traces::default(),
+            acme: OnceLock::new(),
+            challenge: ArcSwap::default(),
             not_reloaded: ArcSwap::default(),
             announcing: super::announced::Announcing::new(links.settings.kept.as_ref().map_or(0, |kept| kept.number)),
             links,
@@ -504,6 +512,7 @@ impl Control for Running {
                 .collect(),
             events: self.events.after(0),
             certificate,
+            acme: self.acme_states(),
         }
     }
 
@@ -686,6 +695,7 @@ impl Control for Running {
         let line = why.as_ref().map_or("reloaded".to_owned(), |why| format!("not reloaded: {why}"));
         self.not_reloaded.store(Arc::new(why));
         self.links.manager.ready(&line);
+        self.acme.get().into_iter().for_each(acme::Handle::try_again);
         done
     }
 

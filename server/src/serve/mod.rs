@@ -6,6 +6,7 @@
 mod access;
 mod account_shown;
 mod accounts;
+mod acme;
 mod announce;
 mod announced;
 mod backups;
@@ -517,7 +518,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     }
     let certificates = certificate::load(config)?;
     if let Some(certificates) = &certificates {
-        certificate::warn(certificates, settings::domains(config));
+        certificate::warn(certificates, config);
     }
     let before = opened::before(lock);
     manager.starting("opening the store", STEP);
@@ -584,6 +585,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
     let http = telemetry::start(loaded, &running, history, &process.service.sockets)?;
+    let acme = acme::open(config, certificates.as_ref(), &running)?;
     // The starting process may have closed it.
     let welcome = crate::cli::serve::welcome(loaded, &opened, running.listening());
     let _ = log::standard_output().write_all(welcome.as_bytes());
@@ -595,6 +597,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     manager.stopping("stopping", wishes.most(grace));
     tracing::info!(grace_s = grace.as_secs(), "stopping");
     running.begin_stop();
+    // Shards answer it until they stop.
+    drop(acme);
     running.end_all_traces();
     let cut = match stop(server, grace, wishes.hard())? {
         Stopped::Whole { cut } => cut,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use throng_engine::id::Now;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
+use throng_engine::web::policy::Challenge;
 
 use super::control::Running;
 use super::{access, retention, settings, shown};
@@ -189,7 +190,9 @@ impl Running {
     fn tell_shards(&self, config: &Config) -> Result<(), Fault> {
         let mut new = Settings::clone(&self.links.settings);
         settings::take_options(&mut new, config);
-        Arc::make_mut(&mut new.web).channels.access = (**self.access.load()).clone();
+        let web = Arc::make_mut(&mut new.web);
+        web.channels.access = (**self.access.load()).clone();
+        web.challenge = (**self.challenge.load()).clone();
         let (command, tuning) = (Command::Turn(Arc::new(new)), Some(settings::thread_tuning(config)));
         let shards = 0..self.shards();
         let answers: Vec<_> = shards.map(|shard| self.put_patiently(shard, &command, tuning)).collect();
@@ -210,6 +213,20 @@ impl Running {
         Ok(changed)
     }
 
+    /// Answers this challenge at HTTP listeners from now on, or none.
+    pub(super) fn show_challenge(&self, challenge: Option<Challenge>) -> Result<(), Fault> {
+        let _one = self.one_change();
+        self.challenge.store(Arc::new(challenge));
+        let config = self.held().config().clone();
+        self.tell_shards(&config)
+    }
+
+    /// Serves the certificates that are in the files now.
+    pub(super) fn take_certificates(&self) -> Result<(), Fault> {
+        let _one = self.one_change();
+        self.new_certificates().map(drop)
+    }
+
     fn new_certificates(&self) -> Result<tls::Reloaded, Fault> {
         let Some(certificates) = &self.links.certificates else { return Ok(tls::Reloaded::Unchanged) };
         let config = self.held().config().clone();
@@ -217,7 +234,7 @@ impl Running {
             super::certificate::sources(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
         let read = certificates.reload_from(&sources, super::certificate::clients(&config).as_ref());
         let reloaded = read.map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
-        super::certificate::warn(certificates, settings::domains(&config));
+        super::certificate::warn(certificates, &config);
         for fault in super::checks::exposed(&config) {
             tracing::error!("{fault}");
         }

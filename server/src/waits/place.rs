@@ -120,6 +120,7 @@ places! {
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
     Pushes, "pushes", Rest, EVER, "for pushes to send, and for answers of push services";
+    Authority, "certificate authority", Rest, EVER, "for the next renewal of a certificate, and for answers of the authority";
     BackEnds, "back ends", Rest, EVER, "for requests about external users and channels, and for their answers";
     Orders, "orders", Rest, EVER, "for administrators' commands";
     Clients, "control clients", Rest, EVER, "for clients of the control socket";

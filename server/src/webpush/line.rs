@@ -13,7 +13,7 @@ use throng_engine::io::WebPush;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::{Settings, address};
-use crate::client::{Connection, Lost};
+use crate::client::{Connection, Lost, retry_after};
 
 /// Bytes of a response body that are read so that the connection can be reused.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -162,28 +162,5 @@ impl Line {
             request = request.header("Topic", &**topic);
         }
         request.body(Full::new(sealed.body.clone())).map_err(|error| cannot(&error))
-    }
-}
-
-/// RFC 9110 10.2.3: seconds, or a date.
-fn retry_after(text: &str) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text.trim()).ok()?;
-    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn when_to_ask_again_is_a_number_or_a_date() {
-        assert_eq!(retry_after(" 120 "), Some(Duration::from_secs(120)));
-        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(90));
-        assert!((85..=90).contains(&retry_after(&date).unwrap().as_secs()));
-        assert_eq!(retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), Some(Duration::ZERO));
-        assert_eq!((retry_after("soon"), retry_after("-1")), (None, None));
     }
 }

@@ -1,6 +1,7 @@
 //! The program as processes: servers, their clients over sockets, and the program's commands. One
 //! binary, since most of these tests wait and can do so concurrently.
 
+mod acme;
 mod bench;
 mod certificates;
 mod channels;

@@ -221,3 +221,19 @@ fn domains_are_in_the_form_of_jids_and_fit_into_the_dns() {
         assert_eq!(read_domain(bad), None, "{bad}");
     }
 }
+
+#[test]
+fn an_account_at_an_authority_needs_a_mail_address_and_a_directory_by_https() {
+    let mail = |text: &str| String::read(&one(text), &Kind::MailOrNone).is_some();
+    assert!(mail("") && mail("you@example.org") && mail("a.b+c@[192.0.2.1]"));
+    for bad in
+        ["you", "@example.org", "you@", "a@b@c", "a b@c", "mailto:you@example.org", "a@b,c@d", "you@ex\u{e4}mple.org"]
+    {
+        assert!(!mail(bad), "{bad}");
+    }
+    let directory = |text: &str| String::read(&one(text), &Kind::Directory).is_some();
+    assert!(directory("production") && directory("staging") && directory("https://[::1]:14000/dir"));
+    for bad in ["", "http://ca.example.org/dir", "https://", "other", "https://ca.example.org/?a"] {
+        assert!(!directory(bad), "{bad}");
+    }
+}

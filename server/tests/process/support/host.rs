@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use super::{Client, PASSWORD, THRONG, announced, good, read, until};
+use super::{Client, PASSWORD, THRONG, announced, get_from, good, http_of, read, until};
 
 /// A data folder, and its server while one runs; killed when dropped.
 pub(crate) struct Host {
@@ -94,6 +94,12 @@ impl Host {
         let mut child = self.child.take().expect("a server");
         child.kill().expect("killed");
         child.wait().expect("a child");
+    }
+
+    /// The response of the operator's HTTP interface.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let token = read(&self.data().join("http.token"));
+        get_from(&http_of(|| self.log()), token.trim(), path)
     }
 
     /// A client of one of the accounts.

@@ -126,14 +126,7 @@ impl Server {
 
     /// The address of the operator's HTTP interface, from the log.
     pub(crate) fn http(&self) -> String {
-        let mut found = None;
-        until("the operator's HTTP", || {
-            let log = self.log();
-            let line = log.lines().find(|line| line.contains("the operator's HTTP is served"));
-            found = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
-            found.is_some()
-        });
-        found.expect("just found")
+        http_of(|| self.log())
     }
 
     /// The file of the token for the operator's HTTP interface, and the token.
@@ -145,15 +138,31 @@ impl Server {
 
     /// The response of the operator's HTTP interface.
     pub(crate) fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.http()).expect("a connection");
-        stream.set_read_timeout(Some(WAIT)).expect("a time-out");
-        let token = self.token().1;
-        let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
-        write!(stream, "GET {path} HTTP/1.1\r\n{head}").expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+        get_from(&self.http(), &self.token().1, path)
     }
+}
+
+/// The address of the operator's HTTP interface, from the log.
+fn http_of(log: impl Fn() -> String) -> String {
+    let mut found = None;
+    until("the operator's HTTP", || {
+        let log = log();
+        let line = log.lines().find(|line| line.contains("the operator's HTTP is served"));
+        found = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+/// The response of the operator's HTTP interface at this address.
+fn get_from(address: &str, token: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(WAIT)).expect("a time-out");
+    let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+    write!(stream, "GET {path} HTTP/1.1\r\n{head}").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
 }
 
 /// The addresses that a server has announced: for streams in the clear, and for direct TLS.
