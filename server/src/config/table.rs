@@ -793,8 +793,8 @@ options! {
 
     // Encryption.
     Tls Main Reload tls_certificate: Option<PathBuf>, Kind::PathOrNone, "",
-        "Certificate chain in PEM, the server's own certificate first; when empty, and without acme, \
-         a self-signed one is created in the data folder.",
+        "Certificate chain in PEM, the server's own first; when empty, and without acme, a self-signed \
+         one is created in the data folder.",
         "Read again at reload; existing connections keep the old certificate.";
     Tls Main Reload tls_key: Option<PathBuf>, Kind::PathOrNone, "",
         "Private key in PEM that belongs to tls_certificate.",
