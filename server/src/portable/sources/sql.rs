@@ -407,7 +407,9 @@ impl<R: Read> Dump<R> {
         }
         let mut name = self.table_name()?;
         if name == "if" {
-            (self.word()?, self.word()?);
+            // NOT EXISTS
+            self.word()?;
+            self.word()?;
             name = self.table_name()?;
         }
         if self.space()? != Some(b'(') {

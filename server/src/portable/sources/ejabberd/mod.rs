@@ -233,8 +233,7 @@ impl Tables {
     fn sort(&mut self) -> Result<(), Wrong> {
         let parted = std::mem::replace(&mut self.parted, Sorter::new(RUN_BYTES));
         let mut parted = parted.sorted().map_err(|error| failed(&error))?;
-        // The node or list, and its owner.
-        let mut current: Option<(Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>)> = None;
+        let mut current: Option<Owned> = None;
         while let Some(record) = parted.next().map_err(|error| failed(&error))? {
             self.line = record.line;
             // Behind the number: a zero, and what it is about.
@@ -244,10 +243,10 @@ impl Tables {
             let mut fields = record.fields.into_iter();
             if *about == 0 {
                 let mut next = || fields.next().unwrap_or_default();
-                current = Some((id.to_vec(), next(), next(), next()));
+                current = Some(Owned { id: id.to_vec(), host: next(), user: next(), name: next() });
             }
-            let Some((_, host, user, name)) = current.as_ref().filter(|(known, ..)| known == id) else { continue };
-            let (host, user, name) = (host.clone(), user.clone(), name.clone());
+            let owned = current.as_ref().filter(|owned| owned.id == id);
+            let Some(Owned { host, user, name, .. }) = owned.cloned() else { continue };
             let kind = if id.first() == Some(&b'n') { NODE } else { PRIVACY };
             let key: [&[u8]; 4] = [&name, &[0], &[*about], more];
             let fields = std::iter::once(name.clone()).chain(fields).collect();
@@ -257,6 +256,15 @@ impl Tables {
         self.stage = Stage::Giving(facts.sorted().map_err(|error| failed(&error))?);
         Ok(())
     }
+}
+
+/// A node or a privacy list.
+#[derive(Clone)]
+struct Owned {
+    id: Vec<u8>,
+    host: Vec<u8>,
+    user: Vec<u8>,
+    name: Vec<u8>,
 }
 
 impl Source for Tables {
