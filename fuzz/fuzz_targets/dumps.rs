@@ -5,16 +5,7 @@
 use std::io::Read;
 
 use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../server/src/portable/sources/erlang.rs"]
-mod erlang;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../server/src/portable/sources/lua.rs"]
-mod lua;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../server/src/portable/sources/sql.rs"]
-mod sql;
+use throng_dumps::{erlang, lua, sql};
 
 /// Gives so many bytes per read.
 struct Slow<'a>(&'a [u8], usize);

@@ -302,7 +302,7 @@ const LOAD: &[(&str, &[&str])] = &[
 ];
 
 /// The crates of the product, in an order in which each links only earlier ones.
-const CRATES: [&str; 7] = ["engine", "sys", "tls", "tools/load", "tools/doctor", "tools/recorder", "server"];
+const CRATES: [&str; 8] = ["dumps", "engine", "sys", "tls", "tools/load", "tools/doctor", "tools/recorder", "server"];
 
 /// The simulated world, which only tests and benchmarks link.
 const SIM: &str = "sim";

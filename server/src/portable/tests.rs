@@ -62,13 +62,19 @@ fn juliet(engine: &MemoryEngine, inside: &str) -> Summary {
     summary
 }
 
-/// Exports all accounts as one file.
 fn give(engine: &MemoryEngine) -> String {
+    let (summary, text) = give_of(engine, &domains());
+    assert!(summary.is_whole(), "{summary:?}");
+    text
+}
+
+/// Exports all accounts of these domains as one file.
+pub(super) fn give_of(engine: &MemoryEngine, served: &Domains) -> (Summary, String) {
     let dir = TempDir::new().expect("a folder");
     let path = dir.path().join("out.xml");
     let plan = Export {
         engine,
-        served: &domains(),
+        served,
         layout: Layout::File,
         domains: &BTreeSet::new(),
         user: None,
@@ -76,8 +82,7 @@ fn give(engine: &MemoryEngine) -> String {
         now_us: NOW_US,
     };
     let summary = export(&path, &plan, &mut |_| {}).expect("written");
-    assert!(summary.is_whole(), "{summary:?}");
-    fs::read_to_string(&path).expect("a text")
+    (summary, fs::read_to_string(&path).expect("a text"))
 }
 
 /// A text with ids of messages replaced by their ordinal: ids differ between accounts.

@@ -1,12 +1,9 @@
 //! What other servers leave behind, as they leave it: each file reads one format and yields parts.
 
 mod ejabberd;
-mod erlang;
 mod forms;
-mod lua;
 mod prosody;
 mod sorted;
-mod sql;
 mod xml;
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use throng_engine::portable::Container;
 use throng_engine::wire::text::{escape_into, write_attribute};
 
-use super::lua::{Key, Reader, Table, Value};
 use super::{forms, xml};
 use crate::portable::Wrong;
 use crate::portable::parts::{At, Part, Source};
+use throng_dumps::lua::{Key, Reader, Table, Value};
 
 /// Stores that are read for each user, and those with nothing to move.
 const STORES: [&str; 8] = ["accounts", "archive", "blocklist", "offline", "pep", "private", "roster", "vcard"];
@@ -62,7 +62,7 @@ pub(super) struct Folder {
     host: Option<Host>,
     /// The files of its users, or of its rooms.
     entries: Option<ReadDir>,
-    /// At most those of one user's tables, which are bounded (`lua::VALUES_MAX`).
+    /// At most those of one user's tables, which are bounded ([`throng_dumps::lua::VALUES_MAX`]).
     parts: VecDeque<Part>,
     /// At most two, and one for each node of a user.
     lists: VecDeque<List>,

@@ -1,6 +1,5 @@
 //! Data that Debian's ejabberd and Prosody have written (tests/move/samples), and hostile files.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,8 @@ use throng_engine::store::{Batch, Query, Table};
 
 use super::*;
 use crate::disk::{Engine, MemoryEngine};
-use crate::portable::{Existing, Export, Import, Layout, Summary, export, import};
+use crate::portable::tests::give_of;
+use crate::portable::{Existing, Import, Summary, import};
 
 const NOW_US: u64 = 1_795_950_000_000_000;
 const BALL: &str = "ball@conference.capulet.example";
@@ -56,19 +56,7 @@ fn take(engine: &MemoryEngine, from: &Path) -> Summary {
 }
 
 fn give(engine: &MemoryEngine) -> String {
-    let dir = TempDir::new().expect("a folder");
-    let path = dir.path().join("out.xml");
-    let plan = Export {
-        engine,
-        served: &domains(),
-        layout: Layout::File,
-        domains: &BTreeSet::new(),
-        user: None,
-        archive: true,
-        now_us: NOW_US,
-    };
-    export(&path, &plan, &mut |_| {}).expect("written");
-    fs::read_to_string(&path).expect("a text")
+    give_of(engine, &domains()).1
 }
 
 fn notes(summary: &Summary) -> Vec<String> {

@@ -3,8 +3,8 @@
 use throng_engine::wire::text::{escape_into, write_attribute};
 
 use super::*;
-use crate::portable::sources::erlang::Term;
-use crate::portable::sources::sql::Row;
+use throng_dumps::erlang::Term;
+use throng_dumps::sql::Row;
 
 /// The columns of [`MATCHES`].
 const MATCH_COLUMNS: [&str; 4] = ["match_iq", "match_message", "match_presence_in", "match_presence_out"];

@@ -5,8 +5,8 @@ use throng_engine::wire::text::Writer;
 
 use super::*;
 use crate::portable::parts::ELEMENT_BYTES_MAX;
-use crate::portable::sources::erlang::Term;
 use crate::portable::sources::{forms, xml};
+use throng_dumps::erlang::Term;
 
 /// Most items of a user's privacy lists, and options and affiliations of a node.
 const GATHERED_MAX: usize = 10_000;

@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 
 use give::Giving;
 
-use super::erlang;
 use super::sorted::{RUN_BYTES, Record, Sorted, Sorter};
-use super::sql::Dump;
 use crate::portable::Wrong;
 use crate::portable::parts::{At, Part, Source};
+use throng_dumps::erlang;
+use throng_dumps::sql::Dump;
 
 /// What a fact is about: the first byte behind host and user. In this order they are imported.
 const KEYS: u8 = 0;

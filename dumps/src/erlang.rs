@@ -1,25 +1,24 @@
 //! Reads terms of Erlang as text, each with a period behind it: what `ejabberdctl dump` writes, and
 //! what ejabberd keeps in columns of its database.
 //!
-//! Nothing is evaluated. Depth, bytes and values of a term are bounded. This file names no other
-//! module: the fuzz target includes it.
+//! Nothing is evaluated. Depth, bytes and values of a term are bounded.
 
 use std::io::Read;
 
+use crate::input::Input;
+
 /// Most open lists, tuples and maps. An element of XML takes three.
-pub(crate) const DEPTH_MAX: usize = 256;
+pub const DEPTH_MAX: usize = 256;
 
 /// Most bytes of a term.
-pub(crate) const TERM_BYTES_MAX: usize = 32 << 20;
+pub const TERM_BYTES_MAX: usize = 32 << 20;
 
 /// Most values of a term with all its terms.
-pub(crate) const VALUES_MAX: usize = 500_000;
-
-const CHUNK_BYTES: usize = 64 << 10;
+pub const VALUES_MAX: usize = 500_000;
 
 /// A term.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Term {
+pub enum Term {
     /// An atom.
     Atom(String),
     /// An integer of 128 bits or less, or a float, as text.
@@ -38,7 +37,7 @@ pub(crate) enum Term {
 
 impl Term {
     /// The elements of a tuple; none of anything else.
-    pub(crate) fn tuple(&self) -> &[Term] {
+    pub fn tuple(&self) -> &[Term] {
         match self {
             Term::Tuple(all) => all,
             _ => &[],
@@ -46,7 +45,7 @@ impl Term {
     }
 
     /// The elements of a list; none of anything else.
-    pub(crate) fn list(&self) -> &[Term] {
+    pub fn list(&self) -> &[Term] {
         match self {
             Term::List(all) => all,
             _ => &[],
@@ -54,7 +53,7 @@ impl Term {
     }
 
     /// The name of an atom; empty for anything else.
-    pub(crate) fn atom(&self) -> &str {
+    pub fn atom(&self) -> &str {
         match self {
             Term::Atom(name) => name,
             _ => "",
@@ -62,7 +61,7 @@ impl Term {
     }
 
     /// The bytes of a binary, a string, or a list of bytes; of an atom or a number its text.
-    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+    pub fn bytes(&self) -> Option<Vec<u8>> {
         match self {
             Term::Bytes(bytes) => Some(bytes.clone()),
             Term::Atom(text) | Term::Number(text) => Some(text.clone().into_bytes()),
@@ -78,19 +77,14 @@ impl Term {
     }
 
     /// The same as text; `None` if it is not UTF-8.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         String::from_utf8(self.bytes()?).ok()
     }
 }
 
 /// Reads one file.
-pub(crate) struct Reader<R> {
-    from: R,
-    chunk: Vec<u8>,
-    at: usize,
-    line: u64,
-    bytes: u64,
-    bytes_left: usize,
+pub struct Reader<R> {
+    input: Input<R>,
     values_left: usize,
     /// Whether the period behind the term was taken with a number.
     ended: bool,
@@ -98,26 +92,27 @@ pub(crate) struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     /// Begins a file.
-    pub(crate) fn new(from: R) -> Reader<R> {
-        Reader { from, chunk: Vec::new(), at: 0, line: 1, bytes: 0, bytes_left: 0, values_left: 0, ended: false }
+    pub fn new(from: R) -> Reader<R> {
+        Reader { input: Input::new(from, "a term"), values_left: 0, ended: false }
     }
 
     /// The current line, counted from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
+    pub fn line(&self) -> u64 {
+        self.input.line()
     }
 
     /// Bytes read.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn bytes(&self) -> u64 {
+        self.input.bytes()
     }
 
     /// The next term with its period; `None` at the end. The last one may lack the period.
     ///
     /// # Errors
     /// It is anything else, or exceeds a limit. The rest of the file is lost.
-    pub(crate) fn next(&mut self) -> Result<Option<Term>, String> {
-        (self.bytes_left, self.values_left) = (TERM_BYTES_MAX, VALUES_MAX);
+    pub fn next(&mut self) -> Result<Option<Term>, String> {
+        self.input.allow(TERM_BYTES_MAX);
+        self.values_left = VALUES_MAX;
         if self.space()?.is_none() {
             return Ok(None);
         }
@@ -127,46 +122,20 @@ impl<R: Read> Reader<R> {
         }
         match self.space()? {
             None => {}
-            Some(b'.') => drop(self.take()?),
+            Some(b'.') => drop(self.input.take()?),
             Some(other) => return Err(format!("a period is expected behind a term, not `{}`", other.escape_ascii())),
         }
         Ok(Some(term))
     }
 
-    fn peek(&mut self) -> Result<Option<u8>, String> {
-        if self.at == self.chunk.len() {
-            self.chunk.resize(CHUNK_BYTES, 0);
-            let read = loop {
-                match self.from.read(&mut self.chunk) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    other => break other.map_err(|error| error.to_string())?,
-                }
-            };
-            self.chunk.truncate(read);
-            self.at = 0;
-        }
-        Ok(self.chunk.get(self.at).copied())
-    }
-
-    fn take(&mut self) -> Result<u8, String> {
-        let byte = self.peek()?.ok_or("the file ends within a term")?;
-        if self.bytes_left == 0 {
-            return Err("a term is too large".into());
-        }
-        self.bytes_left -= 1;
-        (self.at, self.bytes) = (self.at + 1, self.bytes + 1);
-        self.line += u64::from(byte == b'\n');
-        Ok(byte)
-    }
-
     /// Skips white space and comments; the byte behind them.
     fn space(&mut self) -> Result<Option<u8>, String> {
         loop {
-            match self.peek()? {
-                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.take()?),
+            match self.input.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.input.take()?),
                 Some(b'%') => {
-                    while !matches!(self.peek()?, None | Some(b'\n')) {
-                        self.take()?;
+                    while !matches!(self.input.peek()?, None | Some(b'\n')) {
+                        self.input.take()?;
                     }
                 }
                 other => return Ok(other),
@@ -177,7 +146,7 @@ impl<R: Read> Reader<R> {
     fn expect(&mut self, wanted: &str) -> Result<(), String> {
         self.space()?;
         for byte in wanted.bytes() {
-            let found = self.take()?;
+            let found = self.input.take()?;
             if found != byte {
                 return Err(format!("`{wanted}` is expected, not `{}`", found.escape_ascii()));
             }
@@ -190,22 +159,22 @@ impl<R: Read> Reader<R> {
             return Err(format!("terms are nested more than {DEPTH_MAX} deep"));
         }
         self.values_left = self.values_left.checked_sub(1).ok_or("a term has too many values")?;
-        Ok(match self.space()?.ok_or("the file ends within a term")? {
+        Ok(match self.space()?.ok_or_else(|| self.input.ends_within())? {
             b'{' => {
-                self.take()?;
+                self.input.take()?;
                 Term::Tuple(self.terms(b'}', depth)?)
             }
             b'[' => {
-                self.take()?;
+                self.input.take()?;
                 Term::List(self.terms(b']', depth)?)
             }
             b'"' => Term::Bytes(self.string()?),
             b'\'' => Term::Atom(String::from_utf8(self.quoted(b'\'')?).map_err(|_| "an atom is not UTF-8")?),
             b'<' => {
-                self.take()?;
-                match self.peek()? {
+                self.input.take()?;
+                match self.input.peek()? {
                     Some(b'<') => {
-                        self.take()?;
+                        self.input.take()?;
                         Term::Bytes(self.binary()?)
                     }
                     // `<0.1.0>`, a process.
@@ -213,10 +182,10 @@ impl<R: Read> Reader<R> {
                 }
             }
             b'#' => {
-                self.take()?;
-                match self.peek()? {
+                self.input.take()?;
+                match self.input.peek()? {
                     Some(b'{') => {
-                        self.take()?;
+                        self.input.take()?;
                         Term::Map(self.map(depth)?)
                     }
                     // `#Fun<...>`, `#Ref<...>`, `#Port<...>`.
@@ -237,13 +206,13 @@ impl<R: Read> Reader<R> {
     fn terms(&mut self, end: u8, depth: usize) -> Result<Vec<Term>, String> {
         let mut all = Vec::new();
         if self.space()? == Some(end) {
-            self.take()?;
+            self.input.take()?;
             return Ok(all);
         }
         loop {
             all.push(self.term(depth + 1)?);
             self.space()?;
-            match self.take()? {
+            match self.input.take()? {
                 _ if self.ended => return Err("a period is within a term".into()),
                 b',' => {}
                 byte if byte == end => return Ok(all),
@@ -255,7 +224,7 @@ impl<R: Read> Reader<R> {
     fn map(&mut self, depth: usize) -> Result<Vec<(Term, Term)>, String> {
         let mut all = Vec::new();
         if self.space()? == Some(b'}') {
-            self.take()?;
+            self.input.take()?;
             return Ok(all);
         }
         loop {
@@ -263,7 +232,7 @@ impl<R: Read> Reader<R> {
             self.expect("=>")?;
             all.push((key, self.term(depth + 1)?));
             self.space()?;
-            match self.take()? {
+            match self.input.take()? {
                 _ if self.ended => return Err("a period is within a term".into()),
                 b',' => {}
                 b'}' => return Ok(all),
@@ -274,15 +243,15 @@ impl<R: Read> Reader<R> {
 
     /// The rest of something between angles.
     fn other(&mut self) -> Result<Term, String> {
-        while self.take()? != b'>' {}
+        while self.input.take()? != b'>' {}
         Ok(Term::Other)
     }
 
     fn word(&mut self) -> Result<String, String> {
         let mut word = String::new();
-        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'@')) = self.peek()? {
+        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'@')) = self.input.peek()? {
             word.push(char::from(byte));
-            self.take()?;
+            self.input.take()?;
         }
         Ok(word)
     }
@@ -292,15 +261,15 @@ impl<R: Read> Reader<R> {
         loop {
             let after_e = matches!(text.as_bytes().last(), Some(b'e' | b'E'));
             let after_digit = text.as_bytes().last().is_some_and(u8::is_ascii_digit);
-            match self.peek()? {
+            match self.input.peek()? {
                 Some(b'0'..=b'9') => {}
                 Some(b'-') if text.is_empty() || after_e => {}
                 Some(b'+') if after_e => {}
                 Some(b'e' | b'E') if text.contains('.') && after_digit => {}
                 // A period ends the term, unless a digit follows it.
                 Some(b'.') if after_digit && !text.contains('.') => {
-                    self.take()?;
-                    if !matches!(self.peek()?, Some(b'0'..=b'9')) {
+                    self.input.take()?;
+                    if !matches!(self.input.peek()?, Some(b'0'..=b'9')) {
                         self.ended = true;
                         break;
                     }
@@ -312,7 +281,7 @@ impl<R: Read> Reader<R> {
             if text.len() == 64 {
                 return Err("a number is too long".into());
             }
-            text.push(char::from(self.take()?));
+            text.push(char::from(self.input.take()?));
         }
         if text.parse::<f64>().is_ok() { Ok(text) } else { Err(format!("`{text}` is no number")) }
     }
@@ -327,10 +296,10 @@ impl<R: Read> Reader<R> {
     }
 
     fn quoted(&mut self, quote: u8) -> Result<Vec<u8>, String> {
-        self.take()?;
+        self.input.take()?;
         let mut text = Vec::new();
         loop {
-            match self.take()? {
+            match self.input.take()? {
                 byte if byte == quote => return Ok(text),
                 b'\\' => self.escape(&mut text)?,
                 byte => text.push(byte),
@@ -339,7 +308,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), String> {
-        text.push(match self.take()? {
+        text.push(match self.input.take()? {
             b'b' => 8,
             b'd' => 127,
             b'e' => 27,
@@ -364,8 +333,8 @@ impl<R: Read> Reader<R> {
             first @ b'0'..=b'7' => {
                 let mut code = u32::from(first - b'0');
                 for _ in 0..2 {
-                    let Some(digit @ b'0'..=b'7') = self.peek()? else { break };
-                    self.take()?;
+                    let Some(digit @ b'0'..=b'7') = self.input.peek()? else { break };
+                    self.input.take()?;
                     code = code * 8 + u32::from(digit - b'0');
                 }
                 u8::try_from(code).map_err(|_| "an octal escape is no byte")?
@@ -386,7 +355,7 @@ impl<R: Read> Reader<R> {
             match self.space()? {
                 Some(b'"') => {
                     let text = self.string()?;
-                    let is_utf8 = self.peek()? == Some(b'/');
+                    let is_utf8 = self.input.peek()? == Some(b'/');
                     if is_utf8 {
                         self.expect("/utf8")?;
                     }
@@ -405,7 +374,7 @@ impl<R: Read> Reader<R> {
                 }
             }
             self.space()?;
-            match self.take()? {
+            match self.input.take()? {
                 b',' => {}
                 b'>' => {
                     self.expect(">")?;

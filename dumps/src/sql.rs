@@ -2,18 +2,19 @@
 //! ejabberd, and `COPY` of `pg_dump`.
 //!
 //! One row at a time is in memory, however long a statement is. Nothing else of SQL is understood but
-//! the columns of `CREATE TABLE`; other statements are passed over. This file names no other module:
-//! the fuzz target includes it.
+//! the columns of `CREATE TABLE`; other statements are passed over.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Read;
 use std::rc::Rc;
 
+use crate::input::Input;
+
 /// Most bytes of a row; a larger one has no values.
-pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+pub const ROW_BYTES_MAX: usize = 16 << 20;
 
 /// Most columns of a table.
-pub(crate) const COLUMNS_MAX: usize = 256;
+pub const COLUMNS_MAX: usize = 256;
 
 /// Most tables.
 const TABLES_MAX: usize = 1_024;
@@ -21,26 +22,27 @@ const TABLES_MAX: usize = 1_024;
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 256;
 
-const CHUNK_BYTES: usize = 64 << 10;
-
 /// A table: its name without that of the schema, and its columns.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Table {
-    pub(crate) name: String,
-    pub(crate) columns: Vec<String>,
+pub struct Table {
+    /// In lower case.
+    pub name: String,
+    /// Their names in lower case, in order.
+    pub columns: Vec<String>,
 }
 
 /// A row.
 #[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) table: Rc<Table>,
+pub struct Row {
+    /// Its table.
+    pub table: Rc<Table>,
     /// In the order of the columns; empty for `NULL`. `None` if the row is too large.
-    pub(crate) values: Option<Vec<Vec<u8>>>,
+    pub values: Option<Vec<Vec<u8>>>,
 }
 
 impl Row {
     /// The value of a column; `None` if there is no such column.
-    pub(crate) fn get(&self, column: &str) -> Option<&[u8]> {
+    pub fn get(&self, column: &str) -> Option<&[u8]> {
         let at = self.table.columns.iter().position(|name| name == column)?;
         Some(self.values.as_ref()?.get(at)?)
     }
@@ -56,12 +58,8 @@ enum Within {
 }
 
 /// A dump being read.
-pub(crate) struct Dump<R> {
-    from: R,
-    chunk: Vec<u8>,
-    at: usize,
-    line: u64,
-    bytes: u64,
+pub struct Dump<R> {
+    input: Input<R>,
     /// Whether a backslash begins an escape in every text, as MySQL has it.
     backslashes: bool,
     within: Within,
@@ -104,13 +102,9 @@ impl Growing {
 
 impl<R: Read> Dump<R> {
     /// Begins a dump.
-    pub(crate) fn new(from: R) -> Dump<R> {
+    pub fn new(from: R) -> Dump<R> {
         Dump {
-            from,
-            chunk: Vec::new(),
-            at: 0,
-            line: 1,
-            bytes: 0,
+            input: Input::new(from, "a statement"),
             backslashes: false,
             within: Within::Statement,
             tables: HashMap::new(),
@@ -118,20 +112,20 @@ impl<R: Read> Dump<R> {
     }
 
     /// The current line, counted from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
+    pub fn line(&self) -> u64 {
+        self.input.line()
     }
 
     /// Bytes read.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn bytes(&self) -> u64 {
+        self.input.bytes()
     }
 
     /// The next row; `None` at the end.
     ///
     /// # Errors
     /// A statement that inserts is not as these programs write it. The rest cannot be read.
-    pub(crate) fn next(&mut self) -> Result<Option<Row>, String> {
+    pub fn next(&mut self) -> Result<Option<Row>, String> {
         loop {
             match &self.within {
                 Within::Values(table) => {
@@ -153,38 +147,16 @@ impl<R: Read> Dump<R> {
         }
     }
 
-    fn peek(&mut self) -> Result<Option<u8>, String> {
-        if self.at == self.chunk.len() {
-            self.chunk.resize(CHUNK_BYTES, 0);
-            let read = loop {
-                match self.from.read(&mut self.chunk) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    other => break other.map_err(|error| error.to_string())?,
-                }
-            };
-            self.chunk.truncate(read);
-            self.at = 0;
-        }
-        Ok(self.chunk.get(self.at).copied())
-    }
-
-    fn take(&mut self) -> Result<u8, String> {
-        let byte = self.peek()?.ok_or("the file ends within a statement")?;
-        (self.at, self.bytes) = (self.at + 1, self.bytes + 1);
-        self.line += u64::from(byte == b'\n');
-        Ok(byte)
-    }
-
     /// Skips white space and comments; the byte behind them.
     fn space(&mut self) -> Result<Option<u8>, String> {
         loop {
-            match self.peek()? {
-                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.take()?),
+            match self.input.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.input.take()?),
                 Some(b'#') => drop(self.rest_of_line()?),
                 // No number begins here: values are read without this function's help.
                 Some(b'-') => {
-                    self.take()?;
-                    if self.peek()? != Some(b'-') {
+                    self.input.take()?;
+                    if self.input.peek()? != Some(b'-') {
                         return Err("`-` is expected nowhere but in values and comments".into());
                     }
                     let comment = self.rest_of_line()?;
@@ -192,8 +164,8 @@ impl<R: Read> Dump<R> {
                     self.backslashes |= says("MySQL dump") || says("MariaDB dump") || says("Mnesia table");
                 }
                 Some(b'/') => {
-                    self.take()?;
-                    if self.take()? != b'*' {
+                    self.input.take()?;
+                    if self.input.take()? != b'*' {
                         return Err("`/` begins no statement".into());
                     }
                     // What MySQL runs in comments only prepares: SET and ALTER TABLE.
@@ -207,8 +179,8 @@ impl<R: Read> Dump<R> {
     /// The rest of the line, as far as it is short.
     fn rest_of_line(&mut self) -> Result<Vec<u8>, String> {
         let mut line = Vec::new();
-        while let Some(byte) = self.peek()? {
-            self.take()?;
+        while let Some(byte) = self.input.peek()? {
+            self.input.take()?;
             if byte == b'\n' {
                 break;
             }
@@ -221,22 +193,19 @@ impl<R: Read> Dump<R> {
 
     fn expect(&mut self, wanted: u8) -> Result<(), String> {
         self.space()?;
-        match self.take()? {
-            byte if byte == wanted => Ok(()),
-            other => Err(format!("`{}` is expected, not `{}`", char::from(wanted), other.escape_ascii())),
-        }
+        self.input.expect(wanted)
     }
 
     /// A bare word, in upper case; empty if there is none.
     fn word(&mut self) -> Result<String, String> {
         self.space()?;
         let mut word = String::new();
-        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$')) = self.peek()? {
+        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$')) = self.input.peek()? {
             if word.len() == NAME_BYTES_MAX {
                 return Err("a name is too long".into());
             }
             word.push(char::from(byte.to_ascii_uppercase()));
-            self.take()?;
+            self.input.take()?;
         }
         Ok(word)
     }
@@ -251,10 +220,10 @@ impl<R: Read> Dump<R> {
             }
         };
         self.backslashes |= quote == b'`';
-        self.take()?;
+        self.input.take()?;
         let mut name = Vec::new();
         loop {
-            match self.take()? {
+            match self.input.take()? {
                 byte if byte == quote => break,
                 _ if name.len() == NAME_BYTES_MAX => return Err("a name is too long".into()),
                 byte => name.push(byte.to_ascii_lowercase()),
@@ -267,7 +236,7 @@ impl<R: Read> Dump<R> {
     fn table_name(&mut self) -> Result<String, String> {
         let mut name = self.name()?;
         while self.space()? == Some(b'.') {
-            self.take()?;
+            self.input.take()?;
             name = self.name()?;
         }
         Ok(name)
@@ -296,7 +265,7 @@ impl<R: Read> Dump<R> {
     /// Takes a quoted text, a comment or a byte of a statement that is passed over; its first byte,
     /// or a space for a comment. `None` at the end.
     fn token(&mut self) -> Result<Option<u8>, String> {
-        let Some(first) = self.peek()? else { return Ok(None) };
+        let Some(first) = self.input.peek()? else { return Ok(None) };
         match first {
             // The body of a function: `$$ ... $$` or `$tag$ ... $tag$`.
             b'$' => {
@@ -304,7 +273,7 @@ impl<R: Read> Dump<R> {
                 if tag.len() > 1 && tag.ends_with('$') {
                     let mut last: VecDeque<u8> = VecDeque::new();
                     while !last.iter().eq(tag.as_bytes()) {
-                        last.push_back(self.take()?.to_ascii_uppercase());
+                        last.push_back(self.input.take()?.to_ascii_uppercase());
                         if last.len() > tag.len() {
                             last.pop_front();
                         }
@@ -312,9 +281,9 @@ impl<R: Read> Dump<R> {
                 }
                 return Ok(Some(b' '));
             }
-            _ => drop(self.take()?),
+            _ => drop(self.input.take()?),
         }
-        match (first, self.peek()?) {
+        match (first, self.input.peek()?) {
             (b'\'' | b'"' | b'`', _) => {
                 self.text(first, self.backslashes && first == b'\'', &mut Growing::new())?;
             }
@@ -335,7 +304,7 @@ impl<R: Read> Dump<R> {
     fn comment(&mut self) -> Result<(), String> {
         let mut last = 0;
         loop {
-            let byte = self.take()?;
+            let byte = self.input.take()?;
             if (last, byte) == (b'*', b'/') {
                 return Ok(());
             }
@@ -355,12 +324,12 @@ impl<R: Read> Dump<R> {
             let none = || format!("the columns of {name} are unknown: dump the schema, too, or `--complete-insert`");
             return self.tables.get(&name).cloned().ok_or_else(none);
         }
-        self.take()?;
+        self.input.take()?;
         let mut columns = Vec::new();
         loop {
             columns.push(self.name()?);
             self.space()?;
-            match self.take()? {
+            match self.input.take()? {
                 b',' if columns.len() < COLUMNS_MAX => {}
                 b')' => return Ok(Rc::new(Table { name, columns })),
                 _ => return Err(format!("the columns of {name} are not a list of at most {COLUMNS_MAX} names")),
@@ -415,7 +384,7 @@ impl<R: Read> Dump<R> {
         if self.space()? != Some(b'(') {
             return self.pass();
         }
-        self.take()?;
+        self.input.take()?;
         let mut columns = Vec::new();
         loop {
             let is_quoted = matches!(self.space()?, Some(b'"' | b'`'));
@@ -441,7 +410,7 @@ impl<R: Read> Dump<R> {
             // The rest of the column.
             let mut depth = 0_usize;
             let ends = loop {
-                match self.token()?.ok_or("the file ends within a statement")? {
+                match self.token()?.ok_or_else(|| self.input.ends_within())? {
                     b'(' => depth += 1,
                     b')' if depth == 0 => break true,
                     b')' => depth -= 1,
@@ -468,14 +437,14 @@ impl<R: Read> Dump<R> {
             row.begin();
             self.value(&mut row)?;
             self.space()?;
-            match self.take()? {
+            match self.input.take()? {
                 b',' => {}
                 b')' => break,
                 other => return Err(format!("`,` or `)` is expected behind a value, not `{}`", other.escape_ascii())),
             }
         }
         match self.space()? {
-            Some(b',') => drop(self.take()?),
+            Some(b',') => drop(self.input.take()?),
             // `ON CONFLICT` or the end.
             _ => {
                 self.pass()?;
@@ -491,10 +460,10 @@ impl<R: Read> Dump<R> {
 
     fn value(&mut self, row: &mut Growing) -> Result<(), String> {
         loop {
-            match self.peek()?.ok_or("the file ends within a row")? {
-                b' ' | b'\t' | b'\r' | b'\n' => drop(self.take()?),
+            match self.input.peek()?.ok_or_else(|| self.input.ends_within())? {
+                b' ' | b'\t' | b'\r' | b'\n' => drop(self.input.take()?),
                 b'\'' => {
-                    self.take()?;
+                    self.input.take()?;
                     return self.text(b'\'', self.backslashes, row);
                 }
                 b'0'..=b'9' | b'-' | b'+' | b'.' => return self.number(row),
@@ -502,21 +471,21 @@ impl<R: Read> Dump<R> {
             }
         }
         let word = self.word()?;
-        let quoted = self.peek()? == Some(b'\'');
+        let quoted = self.input.peek()? == Some(b'\'');
         match (&*word, quoted) {
             ("E", true) => {
-                self.take()?;
+                self.input.take()?;
                 self.text(b'\'', true, row)
             }
             ("X", true) => {
-                self.take()?;
+                self.input.take()?;
                 let mut digits = Growing::new();
                 digits.begin();
                 self.text(b'\'', false, &mut digits)?;
                 hex(digits.values.first().map_or(&[], |digits| &**digits), row)
             }
             ("N" | "B", true) => {
-                self.take()?;
+                self.input.take()?;
                 self.text(b'\'', self.backslashes, row)
             }
             // `_binary '...'`.
@@ -535,8 +504,8 @@ impl<R: Read> Dump<R> {
 
     fn number(&mut self, row: &mut Growing) -> Result<(), String> {
         let mut text = Vec::new();
-        while let Some(byte @ (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'+' | b'.')) = self.peek()? {
-            self.take()?;
+        while let Some(byte @ (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'+' | b'.')) = self.input.peek()? {
+            self.input.take()?;
             if text.len() == ROW_BYTES_MAX {
                 return Err("a number is too long".into());
             }
@@ -554,15 +523,15 @@ impl<R: Read> Dump<R> {
     /// Reads a text, whose quote was read.
     fn text(&mut self, quote: u8, backslashes: bool, row: &mut Growing) -> Result<(), String> {
         loop {
-            match self.take()? {
-                byte if byte == quote => match self.peek()? {
+            match self.input.take()? {
+                byte if byte == quote => match self.input.peek()? {
                     Some(again) if again == quote => {
-                        self.take()?;
+                        self.input.take()?;
                         row.push(quote);
                     }
                     _ => return Ok(()),
                 },
-                b'\\' if backslashes => match self.take()? {
+                b'\\' if backslashes => match self.input.take()? {
                     b'0' => row.push(0),
                     b'b' => row.push(8),
                     b'n' => row.push(b'\n'),
@@ -587,14 +556,14 @@ impl<R: Read> Dump<R> {
         // `\.` and `\N` are whole values.
         let mut is_empty = true;
         loop {
-            match self.take().map_err(|_| "the file ends within a COPY: it is truncated")? {
+            match self.input.take().map_err(|_| "the file ends within a COPY: it is truncated")? {
                 b'\n' => break,
                 b'\t' => {
                     row.begin();
                     is_empty = true;
                     continue;
                 }
-                b'\\' => match self.take()? {
+                b'\\' => match self.input.take()? {
                     b'.' if is_empty && row.values.len() == 1 => {
                         self.rest_of_line()?;
                         self.within = Within::Statement;

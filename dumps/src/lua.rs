@@ -2,28 +2,27 @@
 //! them, `item({ ... });`.
 //!
 //! Nothing is evaluated: of Lua there are tables, strings, numbers, `true`, `false` and `nil`. Depth,
-//! bytes and values are bounded, so a hostile file costs a bounded amount of memory. This file names
-//! no other module: the fuzz target includes it.
+//! bytes and values are bounded, so a hostile file costs a bounded amount of memory.
 
 use std::io::Read;
 
+use crate::input::Input;
+
 /// Most open tables. Prosody writes at most 127.
-pub(crate) const DEPTH_MAX: usize = 136;
+pub const DEPTH_MAX: usize = 136;
 
 /// Most bytes of a file with one table.
-pub(crate) const WHOLE_BYTES_MAX: usize = 16 << 20;
+pub const WHOLE_BYTES_MAX: usize = 16 << 20;
 
 /// Most bytes of an item of a list.
-pub(crate) const ITEM_BYTES_MAX: usize = 4 << 20;
+pub const ITEM_BYTES_MAX: usize = 4 << 20;
 
 /// Most values and keys of a table with all its tables.
-pub(crate) const VALUES_MAX: usize = 400_000;
-
-const CHUNK_BYTES: usize = 64 << 10;
+pub const VALUES_MAX: usize = 400_000;
 
 /// A value.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     /// `nil`.
     Nil,
     /// `true` or `false`.
@@ -38,7 +37,7 @@ pub(crate) enum Value {
 
 /// The key of a named value.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Key {
+pub enum Key {
     /// A string.
     Text(Vec<u8>),
     /// A number that does not continue the list.
@@ -49,32 +48,32 @@ pub(crate) enum Key {
 
 /// A table: the values at 1, 2, 3 and so on, and the others in the order of the file.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// The values at 1, 2, 3 ...
-    pub(crate) list: Vec<Value>,
+    pub list: Vec<Value>,
     /// The others.
-    pub(crate) named: Vec<(Key, Value)>,
+    pub named: Vec<(Key, Value)>,
 }
 
 impl Table {
     /// The value with this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         let is = |key: &Key| matches!(key, Key::Text(text) if text == name.as_bytes());
         self.named.iter().find(|(key, _)| is(key)).map(|(_, value)| value)
     }
 
     /// The text with this name, if it is UTF-8.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_text()
     }
 
     /// The table with this name.
-    pub(crate) fn table(&self, name: &str) -> Option<&Table> {
+    pub fn table(&self, name: &str) -> Option<&Table> {
         self.get(name)?.as_table()
     }
 
     /// The number with this name.
-    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+    pub fn number(&self, name: &str) -> Option<f64> {
         match self.get(name)? {
             Value::Number(number) => Some(*number),
             _ => None,
@@ -82,7 +81,7 @@ impl Table {
     }
 
     /// Whether the value with this name is `true`; `None` if there is none.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+    pub fn flag(&self, name: &str) -> Option<bool> {
         match self.get(name)? {
             Value::Bool(flag) => Some(*flag),
             _ => None,
@@ -90,7 +89,7 @@ impl Table {
     }
 
     /// The named values whose names are texts in UTF-8.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.named.iter().filter_map(|(key, value)| match key {
             Key::Text(text) => Some((std::str::from_utf8(text).ok()?, value)),
             _ => None,
@@ -100,7 +99,7 @@ impl Table {
 
 impl Value {
     /// The text, if it is one in UTF-8.
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         match self {
             Value::Text(text) => std::str::from_utf8(text).ok(),
             _ => None,
@@ -108,7 +107,7 @@ impl Value {
     }
 
     /// The table, if it is one.
-    pub(crate) fn as_table(&self) -> Option<&Table> {
+    pub fn as_table(&self) -> Option<&Table> {
         match self {
             Value::Table(table) => Some(table),
             _ => None,
@@ -117,45 +116,40 @@ impl Value {
 }
 
 /// Reads one file.
-pub(crate) struct Reader<R> {
-    from: R,
-    chunk: Vec<u8>,
-    at: usize,
-    line: u64,
-    bytes: u64,
+pub struct Reader<R> {
+    input: Input<R>,
     /// What the current table may still take.
-    bytes_left: usize,
     values_left: usize,
 }
 
 impl<R: Read> Reader<R> {
     /// Begins a file.
-    pub(crate) fn new(from: R) -> Reader<R> {
-        Reader { from, chunk: Vec::new(), at: 0, line: 1, bytes: 0, bytes_left: 0, values_left: 0 }
+    pub fn new(from: R) -> Reader<R> {
+        Reader { input: Input::new(from, "a table"), values_left: 0 }
     }
 
     /// The current line, counted from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
+    pub fn line(&self) -> u64 {
+        self.input.line()
     }
 
     /// Bytes read.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn bytes(&self) -> u64 {
+        self.input.bytes()
     }
 
     /// Reads a file with one table: `return { ... };`.
     ///
     /// # Errors
     /// It is anything else, or exceeds a limit.
-    pub(crate) fn whole(&mut self) -> Result<Table, String> {
+    pub fn whole(&mut self) -> Result<Table, String> {
         self.begin(WHOLE_BYTES_MAX);
         if self.word()? != b"return" {
             return Err("it does not begin with `return`".into());
         }
         let table = self.table()?;
         if self.space()? == Some(b';') {
-            self.take()?;
+            self.input.take()?;
         }
         match self.space()? {
             None => Ok(table),
@@ -167,7 +161,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// It is anything else, or exceeds a limit. The rest of the file is lost.
-    pub(crate) fn item(&mut self) -> Result<Option<Table>, String> {
+    pub fn item(&mut self) -> Result<Option<Table>, String> {
         self.begin(ITEM_BYTES_MAX);
         if self.space()?.is_none() {
             return Ok(None);
@@ -179,46 +173,21 @@ impl<R: Read> Reader<R> {
         let table = self.table()?;
         self.expect(b')')?;
         if self.space()? == Some(b';') {
-            self.take()?;
+            self.input.take()?;
         }
         Ok(Some(table))
     }
 
     fn begin(&mut self, bytes: usize) {
-        (self.bytes_left, self.values_left) = (bytes, VALUES_MAX);
-    }
-
-    fn peek(&mut self) -> Result<Option<u8>, String> {
-        if self.at == self.chunk.len() {
-            self.chunk.resize(CHUNK_BYTES, 0);
-            let read = loop {
-                match self.from.read(&mut self.chunk) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    other => break other.map_err(|error| error.to_string())?,
-                }
-            };
-            self.chunk.truncate(read);
-            self.at = 0;
-        }
-        Ok(self.chunk.get(self.at).copied())
-    }
-
-    fn take(&mut self) -> Result<u8, String> {
-        let byte = self.peek()?.ok_or("the file ends within a table")?;
-        if self.bytes_left == 0 {
-            return Err("a table is too large".into());
-        }
-        self.bytes_left -= 1;
-        (self.at, self.bytes) = (self.at + 1, self.bytes + 1);
-        self.line += u64::from(byte == b'\n');
-        Ok(byte)
+        self.input.allow(bytes);
+        self.values_left = VALUES_MAX;
     }
 
     /// Skips white space; the byte behind it.
     fn space(&mut self) -> Result<Option<u8>, String> {
         loop {
-            match self.peek()? {
-                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.take()?),
+            match self.input.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => drop(self.input.take()?),
                 other => return Ok(other),
             }
         }
@@ -226,18 +195,15 @@ impl<R: Read> Reader<R> {
 
     fn expect(&mut self, wanted: u8) -> Result<(), String> {
         self.space()?;
-        match self.take()? {
-            byte if byte == wanted => Ok(()),
-            other => Err(format!("`{}` is expected, not `{}`", char::from(wanted), other.escape_ascii())),
-        }
+        self.input.expect(wanted)
     }
 
     fn word(&mut self) -> Result<Vec<u8>, String> {
         self.space()?;
         let mut word = Vec::new();
-        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_')) = self.peek()? {
+        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_')) = self.input.peek()? {
             word.push(byte);
-            self.take()?;
+            self.input.take()?;
         }
         Ok(word)
     }
@@ -254,14 +220,14 @@ impl<R: Read> Reader<R> {
         }
         let mut table = Table::default();
         loop {
-            let next = self.space()?.ok_or("the file ends within a table")?;
+            let next = self.space()?.ok_or_else(|| self.input.ends_within())?;
             match next {
                 b'}' => {
-                    self.take()?;
+                    self.input.take()?;
                     return Ok(in_order(table));
                 }
                 b'[' => {
-                    self.take()?;
+                    self.input.take()?;
                     let key = match self.value(depth)? {
                         Value::Text(text) => Key::Text(text),
                         Value::Number(number) if !number.is_nan() => Key::Number(number),
@@ -277,7 +243,7 @@ impl<R: Read> Reader<R> {
                     let word = self.word()?;
                     match self.space()? {
                         Some(b'=') => {
-                            self.take()?;
+                            self.input.take()?;
                             let value = self.value(depth)?;
                             table.named.push((Key::Text(word), value));
                         }
@@ -291,7 +257,7 @@ impl<R: Read> Reader<R> {
                 }
             }
             match self.space()? {
-                Some(b';' | b',') => drop(self.take()?),
+                Some(b';' | b',') => drop(self.input.take()?),
                 Some(b'}') => {}
                 _ => return Err("`;` or `}` is expected behind a value".into()),
             }
@@ -305,13 +271,13 @@ impl<R: Read> Reader<R> {
 
     fn value(&mut self, depth: usize) -> Result<Value, String> {
         self.count()?;
-        match self.space()?.ok_or("the file ends within a table")? {
+        match self.space()?.ok_or_else(|| self.input.ends_within())? {
             b'{' => {
-                self.take()?;
+                self.input.take()?;
                 Ok(Value::Table(self.inside(depth + 1)?))
             }
             quote @ (b'"' | b'\'') => {
-                self.take()?;
+                self.input.take()?;
                 Ok(Value::Text(self.string(quote)?))
             }
             b'0'..=b'9' | b'-' | b'.' => self.number(),
@@ -319,7 +285,7 @@ impl<R: Read> Reader<R> {
             b'(' => {
                 let mut inside = Vec::new();
                 loop {
-                    inside.push(self.take()?);
+                    inside.push(self.input.take()?);
                     match &inside[..] {
                         b"(1/0)" => return Ok(Value::Number(f64::INFINITY)),
                         b"(-1/0)" => return Ok(Value::Number(f64::NEG_INFINITY)),
@@ -338,7 +304,7 @@ impl<R: Read> Reader<R> {
 
     fn number(&mut self) -> Result<Value, String> {
         let mut text = String::new();
-        while let Some(byte) = self.peek()? {
+        while let Some(byte) = self.input.peek()? {
             let after_e = matches!(text.as_bytes().last(), Some(b'e' | b'E'));
             match byte {
                 b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' => {}
@@ -349,7 +315,7 @@ impl<R: Read> Reader<R> {
             if text.len() == 64 {
                 return Err("a number is too long".into());
             }
-            text.push(char::from(self.take()?));
+            text.push(char::from(self.input.take()?));
         }
         let digits = text.bytes().all(|byte| !byte.is_ascii_alphabetic() || matches!(byte, b'e' | b'E'));
         let number = text.parse().ok().filter(|_| digits);
@@ -359,7 +325,7 @@ impl<R: Read> Reader<R> {
     fn string(&mut self, quote: u8) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
         loop {
-            match self.take()? {
+            match self.input.take()? {
                 byte if byte == quote => return Ok(text),
                 b'\n' => return Err("a string has no end on its line".into()),
                 b'\\' => self.escape(&mut text)?,
@@ -369,7 +335,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), String> {
-        text.push(match self.take()? {
+        text.push(match self.input.take()? {
             b'a' => 7,
             b'b' => 8,
             b'f' => 12,
@@ -379,15 +345,15 @@ impl<R: Read> Reader<R> {
             b'v' => 11,
             byte @ (b'\\' | b'"' | b'\'') => byte,
             b'x' => {
-                let digits = [self.take()?, self.take()?];
+                let digits = [self.input.take()?, self.input.take()?];
                 let digits = std::str::from_utf8(&digits).ok();
                 digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or("`\\x` needs two digits")?
             }
             first @ b'0'..=b'9' => {
                 let mut code = u32::from(first - b'0');
                 for _ in 0..2 {
-                    let Some(digit @ b'0'..=b'9') = self.peek()? else { break };
-                    self.take()?;
+                    let Some(digit @ b'0'..=b'9') = self.input.peek()? else { break };
+                    self.input.take()?;
                     code = code * 10 + u32::from(digit - b'0');
                 }
                 u8::try_from(code).map_err(|_| format!("`\\{code}` is no byte"))?
