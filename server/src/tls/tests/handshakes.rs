@@ -1,11 +1,9 @@
 //! The parameters that a handshake negotiates.
 
 use ring::digest;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::cipher_suite;
-use rustls::pki_types::UnixTime;
-use rustls::{DigitallySignedStruct, SignatureScheme};
 
+use super::openssl::AnyCertificate;
 use super::*;
 
 /// The client's own view of `tls-exporter` (RFC 9266).
@@ -225,8 +223,8 @@ fn a_challenge_is_answered_by_a_certificate_of_its_own_and_other_clients_see_not
     let challenge = scene.certificates.challenge().unwrap();
     let client = |offered: &[&[u8]]| {
         let mut config = scene.client_config();
-        let verifier = Any(config.crypto_provider().clone());
-        config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        // As an authority does before it looks at one: the library knows no extension of this kind.
+        config.dangerous().set_certificate_verifier(Arc::new(AnyCertificate));
         config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
         config
     };
@@ -261,44 +259,4 @@ fn a_challenge_is_answered_by_a_certificate_of_its_own_and_other_clients_see_not
     assert_eq!(shown(&[b"acme-tls/1"], &scene.certificates.starttls(), "example.org").1, Some(own.clone()));
     challenge.hide();
     assert_eq!(shown(&[b"acme-tls/1"], &scene.certificates.direct(), "example.org").1, None);
-}
-
-/// Accepts every certificate, as an authority does before it looks at it: the library knows no
-/// critical extension of this kind.
-#[derive(Debug)]
-struct Any(Arc<rustls::crypto::CryptoProvider>);
-
-impl ServerCertVerifier for Any {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
