@@ -273,7 +273,7 @@ impl Asked {
     /// Writes, notifies subscribers if there is an event, and answers.
     fn done(&self, node: &Node, batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
         match (self.service, event) {
-            (true, Some(event)) => service::tell::tell(self, node, batch, vec![event], answer),
+            (true, Some(event)) => service::notify::notify(self, node, batch, vec![event], answer),
             (_, event) => done(batch, event, answer),
         }
     }

@@ -8,7 +8,7 @@ use super::error;
 use super::event::Event;
 use super::form::{self, Submitted};
 use super::node::{Affiliates, Affiliation, Audience, Config, Directory, Node};
-use super::service::{said, tell};
+use super::service::{notify, said};
 use super::{
     Answered, Asked, NS, NS_OWNER, affiliates, close, done, found_directory, keep, name, open, range, subscribe, xml,
 };
@@ -202,7 +202,7 @@ fn delete_found(asked: Asked, node: &str, redirect: Option<&str>, found: &[Found
     if asked.service {
         rows::put_directory(&mut batch, actor, b"");
         rows::delete_pushes(&mut batch, actor);
-        return Ok(tell::deleted(&asked, (&entry, directory.last), batch, event));
+        return Ok(notify::deleted(&asked, (&entry, directory.last), batch, event));
     }
     Affiliates::default().put(&mut batch, actor, node)?;
     directory.put(&mut batch, actor)?;

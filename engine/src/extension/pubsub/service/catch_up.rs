@@ -13,7 +13,7 @@ use super::super::super::iq::Step;
 use super::super::event;
 use super::super::member::Member;
 use super::super::{Answered, error, found_directory, range, row};
-use super::{node_of, tell};
+use super::{node_of, notify};
 use crate::follow::{BETWEEN, Page};
 use crate::id::Wall;
 use crate::limits::{MEMBERSHIP_BYTES, NODE_MISSED_BYTES_MAX, NODE_MISSED_ITEMS_MAX, NODE_TOLD_AT_ONCE};
@@ -94,7 +94,7 @@ fn back_found(back: Back, found: &[Found]) -> Answered {
     let member = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
     let node = directory.get(node_of(&back.actor));
     // It gets nothing that it may not see any more.
-    let sends = |config: &super::Config| config.catches_up() && tell::gets_items(&member, config.access);
+    let sends = |config: &super::Config| config.catches_up() && notify::gets_items(&member, config.access);
     let (true, Some(node)) = (member.follower.is_behind(), node.filter(|node| sends(&node.config))) else {
         return Ok(caught_up(&back, member, &Page::default()));
     };

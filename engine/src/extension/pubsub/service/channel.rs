@@ -24,8 +24,8 @@ use super::super::{Answered, Asked, error, found_directory, keep, place, range, 
 use super::info::Info;
 use super::known::{self, Known};
 use super::node_of;
+use super::notify;
 use super::said::show;
-use super::tell;
 use crate::follow::Page;
 use crate::id::Wall;
 use crate::limits::KNOWN_IDS_MAX;
@@ -303,7 +303,7 @@ impl Plan {
         more.extend(items_of().filter_map(|(number, item)| news(asked, &config, number, &item)));
         let info = info(last, entry.items);
         let answer = Published { number: last, items, repeated: false, made: there.is_none(), info }.encode();
-        let told = tell::tell(asked, entry, batch, events, answer);
+        let told = notify::notify(asked, entry, batch, events, answer);
         // If items replace each other, the remaining ones are not known.
         if publication.keys.is_empty() {
             more.push(Change::Known { node: asked.actor.clone(), known: Box::new(known) });

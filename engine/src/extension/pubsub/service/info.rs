@@ -6,7 +6,7 @@ use super::super::event::Event;
 use super::super::node::{Access, Audience};
 use super::super::{Answered, Asked, error, found_directory, range};
 use super::node_of;
-use super::tell;
+use super::notify;
 use crate::extension::change::Change;
 use crate::extension::iq::Step;
 use crate::id::Wall;
@@ -130,7 +130,7 @@ fn info_found(question: &Question, found: &[Found]) -> Answered {
     let service = question.actor.split_once('/').map_or("", |(service, _)| service);
     let asked = Asked::of_service(&question.actor, service, question.now);
     let events = told.then(|| Event::purged(node, audience)).into_iter().collect();
-    Ok(tell::tell(&asked, entry, batch, events, answer(info)).with(vec![gone]))
+    Ok(notify::notify(&asked, entry, batch, events, answer(info)).with(vec![gone]))
 }
 
 #[cfg(test)]

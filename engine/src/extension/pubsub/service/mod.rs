@@ -12,11 +12,11 @@ mod halves;
 pub mod in_memory;
 pub mod info;
 pub mod known;
+pub mod notify;
 pub mod own;
 pub mod owner;
 pub mod registration;
 pub mod said;
-pub mod tell;
 
 use minidom::Element;
 
@@ -119,7 +119,7 @@ pub(crate) enum Pending {
     Own(own::Pending),
     Owner(owner::Pending),
     Registration(registration::Pending),
-    Tell(tell::Pending),
+    Notify(notify::Pending),
 }
 
 impl Pending {
@@ -134,7 +134,7 @@ impl Pending {
             Pending::Own(pending) => pending.go_on(found),
             Pending::Owner(pending) => pending.go_on(found),
             Pending::Registration(pending) => pending.go_on(found),
-            Pending::Tell(pending) => pending.go_on(found),
+            Pending::Notify(pending) => pending.go_on(found),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::store::{Batch, Found, Query, Row};
 
 /// Events for all subscribers of a node, or its end.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-struct Tale {
+struct Notification {
     actor: Box<str>,
     jid: Box<str>,
     access: Access,
@@ -31,11 +31,11 @@ struct Tale {
     ends: bool,
 }
 
-impl Tale {
-    fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Tale {
+impl Notification {
+    fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Notification {
         let message = |event: Event| (event.number, event.brief.unwrap_or(event.message).into());
         let messages = events.into_iter().map(message).collect();
-        Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, messages, ends }
+        Notification { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, messages, ends }
     }
 
     /// Whether a member is to be notified.
@@ -57,7 +57,7 @@ pub(super) fn gets_items(member: &Member, access: Access) -> bool {
 
 /// Answers, and notifies the subscribers of a node of one event after the other. The requester is
 /// charged for all of them.
-pub(in crate::extension::pubsub) fn tell(
+pub(in crate::extension::pubsub) fn notify(
     asked: &Asked,
     node: &Node,
     batch: Batch,
@@ -67,66 +67,67 @@ pub(in crate::extension::pubsub) fn tell(
     if node.subscribers == 0 || events.is_empty() {
         return Step::Change(vec![Change::Write(batch)], answer);
     }
-    begin(Tale::new(asked, node, events, false), node, batch, answer)
+    begin(Notification::new(asked, node, events, false), node, batch, answer)
 }
 
 /// The same for a deleted node.
 pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
-    begin(Tale::new(asked, node, event, true), node, batch, Vec::new())
+    begin(Notification::new(asked, node, event, true), node, batch, Vec::new())
 }
 
-fn begin(tale: Tale, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
-    let receivers = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
-    let bytes: usize = tale.messages.iter().map(|(_, message)| message.len()).sum();
-    let charge = Change::Charge { count: receivers * tale.messages.len().max(1), bytes: receivers * bytes };
+fn begin(notification: Notification, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
+    let receivers = node.subscribers as usize + if notification.ends { node.affiliated as usize } else { 0 };
+    let bytes: usize = notification.messages.iter().map(|(_, message)| message.len()).sum();
+    let charge = Change::Charge { count: receivers * notification.messages.len().max(1), bytes: receivers * bytes };
     let changes = vec![Change::Write(batch), charge];
-    let (queries, pending) = page(tale, "");
+    let (queries, pending) = page(notification, "");
     Step::Then(Box::new(Then { changes, answer: Some(answer), queries, pending }))
 }
 
 /// Waits for the next page of a node's members.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Pending(Tale);
+pub(crate) struct Pending(Notification);
 
 impl Pending {
     pub(super) fn go_on(self, found: &[Found]) -> Answered {
-        range(found.first()).map(|(rows, more)| told(self.0, rows, more))
+        range(found.first()).map(|(rows, more)| page_found(self.0, rows, more))
     }
 }
 
 /// Reads the next page of its members.
-fn page(tale: Tale, after: &str) -> (Vec<Query>, extension::Pending) {
+fn page(notification: Notification, after: &str) -> (Vec<Query>, extension::Pending) {
     let most = NODE_TOLD_AT_ONCE;
-    let queries = vec![Named::Members.after(&tale.actor, after, most, most * MEMBERSHIP_BYTES)];
-    (queries, super::Pending::Tell(Pending(tale)).into())
+    let queries = vec![Named::Members.after(&notification.actor, after, most, most * MEMBERSHIP_BYTES)];
+    (queries, super::Pending::Notify(Pending(notification)).into())
 }
 
-fn told(tale: Tale, found: &[Row], more: bool) -> Step {
+fn page_found(notification: Notification, found: &[Row], more: bool) -> Step {
     let (mut to, mut changes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
     // A subscriber that is behind reads items later.
-    let waits = tale.messages.iter().all(|(number, _)| *number > 0);
+    let waits = notification.messages.iter().all(|(number, _)| *number > 0);
     for row in found {
         // An unreadable row is skipped.
         let (Some(bare), Some(member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else { continue };
-        if !tale.messages.is_empty() && tale.is_for(&member) && !(waits && member.follower.is_behind()) {
+        if !notification.messages.is_empty() && notification.is_for(&member) && !(waits && member.follower.is_behind())
+        {
             to.push(member.address.clone());
         }
-        if tale.ends {
-            Member::default().put(&mut batch, &tale.actor, bare);
-            changes.push(belongs(&tale.actor, bare, &Member::default()));
+        if notification.ends {
+            Member::default().put(&mut batch, &notification.actor, bare);
+            changes.push(belongs(&notification.actor, bare, &Member::default()));
         }
     }
-    if tale.ends {
+    if notification.ends {
         changes.push(Change::Write(batch));
     }
-    for (number, message) in tale.messages.iter().filter(|_| !to.is_empty()) {
-        let (node, from, to) = (tale.actor.clone(), tale.jid.clone(), to.clone());
+    for (number, message) in notification.messages.iter().filter(|_| !to.is_empty()) {
+        let (node, from, to) = (notification.actor.clone(), notification.jid.clone(), to.clone());
         let notice = Notice { node, from, to, number: *number, message: message.clone() };
         changes.push(Change::Notice(Box::new(notice)));
     }
     match found.last().and_then(|row| rows::named(&row.sort)).filter(|_| more) {
         Some(last) => {
-            let (queries, pending) = page(tale, last);
+            let (queries, pending) = page(notification, last);
             Step::Then(Box::new(Then { changes, answer: None, queries, pending }))
         }
         None => Step::Change(changes, Vec::new()),
