@@ -1054,10 +1054,10 @@ pub const ROOM_BROADCAST_OCCUPANTS_MAX: usize = 500;
 /// Sessions in a room above which the presence of an occupant is coalesced for the others.
 pub const ROOM_COALESCED_SEATS: usize = 50;
 
-/// Milliseconds between two moments at which the others are told in such a room.
+/// Milliseconds between two coalesced updates of presence in such a room.
 pub const ROOM_COALESCED_MS: u64 = 1_000;
 
-/// Nicks that wait for such a moment. With more, the others are told at once.
+/// Maximum number of nicks that wait for such an update. With more, it is sent at once.
 pub const ROOM_UNSAID_MAX: usize = 256;
 
 /// Bytes of a presence that a room shows to its occupants.

@@ -47,7 +47,7 @@ pub(super) const OTHERS_MOST: f64 = 40.0;
 
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
 const STORED: &str = "in_flight_bytes_max; the receiver's limits on waiting messages";
-const ANSWER: &str = "outbound_bytes_soft: who does not read is not read from";
+const ANSWER: &str = "outbound_bytes_soft: the server reads nothing from a client that does not read";
 
 const PAGE: &str = "one at a time a user; 100 messages, 32 KiB a page; 4 MiB looked through; 16 wait";
 
