@@ -1,5 +1,6 @@
 """What the operator's HTTP tells, read by Prometheus' own parsers and its linter."""
 
+import asyncio
 import json
 import subprocess
 import urllib.error
@@ -47,7 +48,14 @@ async def test_numbers_are_what_has_happened(world, kind, accept):
     romeo, juliet = await world.online(kind), await world.online(kind)
     marker = await romeo.settle(juliet)
     assert marker in romeo.bodies()
-    after = values(world.server, accept)
+    # A commit is counted only after the stanzas that wait for it were released.
+    commits = "throng_store_commits_total", "throng_commit_seconds_count"
+    async with asyncio.timeout(30):
+        while True:
+            after = values(world.server, accept)
+            if len(rises := {after[name] - before[name] for name in commits}) == 1 and rises != {0}:
+                break
+            await asyncio.sleep(0.05)
     grown = {name: after[name] - before[name] for name in after}
     assert grown["throng_shard_logins_total"] == 2
     assert grown["throng_shard_messages_live_total"] >= 1
