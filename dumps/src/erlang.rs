@@ -110,7 +110,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// It is anything else, or exceeds a limit. The rest of the file is lost.
-    pub fn next(&mut self) -> Result<Option<Term>, String> {
+    pub fn read_term(&mut self) -> Result<Option<Term>, String> {
         self.input.allow(TERM_BYTES_MAX);
         self.values_left = VALUES_MAX;
         if self.space()?.is_none() {
@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Result<Term, String> {
-        Reader::new(text.as_bytes()).next().map(|term| term.expect("a term"))
+        Reader::new(text.as_bytes()).read_term().map(|term| term.expect("a term"))
     }
 
     fn atom(name: &str) -> Term {
@@ -418,7 +418,10 @@ mod tests {
             assert_eq!(one(text), Ok(wanted), "{text}");
         }
         let mut two = Reader::new(&b"% first\na.\nb.\n"[..]);
-        assert_eq!([two.next(), two.next(), two.next()], [Ok(Some(atom("a"))), Ok(Some(atom("b"))), Ok(None)]);
+        assert_eq!(
+            [two.read_term(), two.read_term(), two.read_term()],
+            [Ok(Some(atom("a"))), Ok(Some(atom("b"))), Ok(None)]
+        );
         assert_eq!((two.line(), two.bytes()), (4, 14));
         assert_eq!(one("[82,195,179].").expect("a list").text().as_deref(), Some("R\u{f3}"));
     }
@@ -445,6 +448,6 @@ mod tests {
         assert!(one(&deep(DEPTH_MAX + 2)).expect_err("too deep").contains("nested"));
         assert!(one(&format!("[{}1].", "1,".repeat(VALUES_MAX))).expect_err("too many").contains("too many"));
         let large = [&b"\""[..], &vec![b'x'; TERM_BYTES_MAX]].concat();
-        assert!(Reader::new(&large[..]).next().expect_err("too large").contains("too large"));
+        assert!(Reader::new(&large[..]).read_term().expect_err("too large").contains("too large"));
     }
 }

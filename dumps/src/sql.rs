@@ -125,7 +125,7 @@ impl<R: Read> Dump<R> {
     ///
     /// # Errors
     /// A statement that inserts is not as these programs write it. The rest cannot be read.
-    pub fn next(&mut self) -> Result<Option<Row>, String> {
+    pub fn read_row(&mut self) -> Result<Option<Row>, String> {
         loop {
             match &self.within {
                 Within::Values(table) => {
@@ -608,7 +608,7 @@ mod tests {
 
     fn rows(text: &str) -> Result<Vec<(String, String)>, String> {
         let (mut dump, mut all) = (Dump::new(text.as_bytes()), Vec::new());
-        while let Some(row) = dump.next()? {
+        while let Some(row) = dump.read_row()? {
             let values = row.values.iter().flatten().map(|value| String::from_utf8_lossy(value).into_owned());
             all.push((row.table.name.clone(), values.collect::<Vec<_>>().join("|")));
         }
@@ -667,8 +667,8 @@ mod tests {
         }
         let large = format!("INSERT INTO a(b) VALUES ('{}'), ('y');", "x".repeat(ROW_BYTES_MAX + 1));
         let mut dump = Dump::new(large.as_bytes());
-        assert!(dump.next().expect("read").expect("a row").values.is_none());
-        assert_eq!(dump.next().expect("read").expect("a row").get("b"), Some(&b"y"[..]));
+        assert!(dump.read_row().expect("read").expect("a row").values.is_none());
+        assert_eq!(dump.read_row().expect("read").expect("a row").get("b"), Some(&b"y"[..]));
         let wide = format!("INSERT INTO a({}) VALUES (1);", vec!["b"; COLUMNS_MAX + 1].join(","));
         assert!(rows(&wide).expect_err("too wide").contains("at most 256"));
     }

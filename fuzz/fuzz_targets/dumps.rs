@@ -32,7 +32,7 @@ fn tables(from: impl Read) -> Vec<String> {
 fn terms(from: impl Read) -> Vec<String> {
     let mut reader = erlang::Reader::new(from);
     let mut all = Vec::new();
-    while let Some(term) = reader.next().transpose() {
+    while let Some(term) = reader.read_term().transpose() {
         all.push(format!("{term:?} {} {}", reader.line(), reader.bytes()));
         if term.is_err() {
             break;
@@ -44,7 +44,7 @@ fn terms(from: impl Read) -> Vec<String> {
 fn rows(from: impl Read) -> Vec<String> {
     let mut dump = sql::Dump::new(from);
     let mut all = Vec::new();
-    while let Some(row) = dump.next().transpose() {
+    while let Some(row) = dump.read_row().transpose() {
         if let Ok(row) = &row {
             assert!(row.table.columns.len() <= sql::COLUMNS_MAX);
             let bytes: usize = row.values.iter().flatten().map(Vec::len).sum();

@@ -83,7 +83,7 @@ impl Tables {
             },
             "pubsub_node_option" => {
                 let value = get("val");
-                let term = erlang::Reader::new(&value[..]).next().ok().flatten();
+                let term = erlang::Reader::new(&value[..]).read_term().ok().flatten();
                 let mut fields = vec![get("name")];
                 fields.extend(term.map_or_else(|| vec![value.clone()], |term| option(&term)));
                 self.part_of(b'n', &get("nodeid"), 1, &[], fields)

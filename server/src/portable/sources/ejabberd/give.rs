@@ -356,7 +356,7 @@ impl Tables {
 
     fn room(&mut self, record: &Record) {
         let options = record.fields.first().map_or(&[][..], |options| options);
-        let options = match erlang::Reader::new(options).next() {
+        let options = match erlang::Reader::new(options).read_term() {
             Ok(Some(options)) => options,
             Ok(None) => Term::List(Vec::new()),
             Err(why) => return self.skip("room", why),

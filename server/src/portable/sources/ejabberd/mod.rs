@@ -202,7 +202,7 @@ impl Tables {
         // A note is reported with its line.
         while input.bytes() < until && self.parts.is_empty() {
             let more = match &mut input {
-                Input::Sql(dump) => match dump.next().map_err(|why| wrong(&self.path, dump.line(), why))? {
+                Input::Sql(dump) => match dump.read_row().map_err(|why| wrong(&self.path, dump.line(), why))? {
                     Some(row) => {
                         self.line = dump.line();
                         self.row(&row)?;
@@ -210,7 +210,7 @@ impl Tables {
                     }
                     None => false,
                 },
-                Input::Mnesia(terms) => match terms.next().map_err(|why| wrong(&self.path, terms.line(), why))? {
+                Input::Mnesia(terms) => match terms.read_term().map_err(|why| wrong(&self.path, terms.line(), why))? {
                     Some(term) => {
                         self.line = terms.line();
                         self.term(&term)?;
