@@ -19,7 +19,7 @@
 //!   work, and work that modules leave to the shard
 //! - [`requests`]: the answers of extensions; [`components`]: what concerns both components and
 //!   users; [`rooms`]: what rooms send to users, and ask of the extension of archives
-//! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: messages
+//! - [`stored`]: rows of sessions; [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: messages
 //!   that they may have sent already
 //! - [`ending`]: carries out endings
 //! - [`sweep`]: everything that depends on time alone
@@ -56,6 +56,7 @@ mod renewed;
 pub mod requests;
 pub mod restore;
 pub mod rooms;
+mod stored;
 pub mod sweep;
 pub mod tail;
 pub mod upgrade;
@@ -112,6 +113,8 @@ pub struct Shard {
     stops: bool,
     tails: tail::Tails,
     agains: again::Agains,
+    /// When rows of changed sessions were last written, milliseconds of the monotonic clock.
+    stored_ms: u64,
     /// Number of attempts to resume sessions of an earlier process.
     tail_attempts: u64,
     /// Whether warnings were logged that a proxy names no client, and that it sends an invalid
@@ -148,6 +151,7 @@ impl Shard {
             stops: false,
             tails: tail::Tails::default(),
             agains: again::Agains::default(),
+            stored_ms: 0,
             tail_attempts: 0,
             unnamed_warned: (false, false),
         }
@@ -257,7 +261,7 @@ impl Shard {
             self.flush_requests();
         }
         self.actors.flush_outbound(&mut self.cx);
-        self.contacts.write_owed_sessions(&mut self.cx, &mut self.actors, &mut self.logs);
+        self.write_owed_sessions();
         if std::mem::take(&mut self.stops) {
             self.write_last_rows();
         }

@@ -18,9 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand_core::RngCore;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, ForRosters};
 use crate::actors::Actors;
-use crate::contacts::Contacts;
 use crate::extension::adhoc;
 use crate::extension::invite::links::Links;
 use crate::extension::invite::token;
@@ -32,7 +31,6 @@ use crate::limits::{
     INVITATION_CLAIM_S, INVITATION_CLAIMS_MAX, INVITATION_TOKEN_BYTES, INVITATIONS_SWEPT_MAX, INVITATIONS_USER_MAX,
     INVITATIONS_WAITING_MAX,
 };
-use crate::router::users::RosterStep;
 use crate::store::account::Incarnation;
 use crate::store::invitation::{self as rows, Claim, Invitation, InvitationId, Invited, NewInvitation};
 use crate::store::{Found, Query};
@@ -64,7 +62,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         conn: ConnRef,
         actor: &str,
         question: Question,
@@ -75,25 +72,18 @@ impl Accounts {
             Question::Settle(settle) => Work::Settle { conn, settle },
             _ => return,
         };
-        self.invitation_work(cx, actors, contacts, actor, work);
+        self.invitation_work(cx, actors, actor, work);
     }
 
     /// Does some work on an actor's rows, now or when the work before it is done.
-    pub(crate) fn invitation_work(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        contacts: &mut Contacts,
-        actor: &str,
-        work: Work,
-    ) {
+    pub(crate) fn invitation_work(&mut self, cx: &mut Streams, actors: &mut Actors, actor: &str, work: Work) {
         let Some(waiting) = self.invitations.busy.get_mut(actor) else {
             self.invitations.busy.insert(actor.into(), VecDeque::new());
             return self.begin_work(cx, actors, actor, work);
         };
         // Work in progress must complete; there is at most one completion for each.
         if waiting.len() >= INVITATIONS_WAITING_MAX && !matches!(work, Work::Settle { .. }) {
-            return self.refuse_work(cx, actors, contacts, actor, work, Limit::Waiting);
+            return self.refuse_work(cx, actors, actor, work, Limit::Waiting);
         }
         waiting.push_back(work);
     }
@@ -127,7 +117,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         read: InvitationRead,
         mut found: Vec<Found>,
     ) {
@@ -139,7 +128,7 @@ impl Accounts {
         match why {
             Looking::Shown { conn, id } => self.invitation_shown(cx, conn, &actor, id, there.is_some(), found),
             Looking::Work(work) => {
-                self.do_work(cx, actors, contacts, &actor, work, there.is_some(), found);
+                self.do_work(cx, actors, &actor, work, there.is_some(), found);
                 self.work_over(cx, actors, &actor);
             }
         }
@@ -147,13 +136,7 @@ impl Accounts {
     }
 
     /// The rows cannot be read: their invitations admit no one, and nothing is written over them.
-    pub(crate) fn invitation_unreadable(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        contacts: &mut Contacts,
-        read: InvitationRead,
-    ) {
+    pub(crate) fn invitation_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, read: InvitationRead) {
         let InvitationRead { actor, why } = read;
         if actor.contains('@') {
             actors.unseen(cx, &actor);
@@ -170,7 +153,7 @@ impl Accounts {
                     Work::Apply { conn, apply } => {
                         self.outcome(cx, conn, apply.leave, &apply.account, false, Answer::Unreadable);
                     }
-                    work => self.refuse_work(cx, actors, contacts, &actor, work, Limit::Waiting),
+                    work => self.refuse_work(cx, actors, &actor, work, Limit::Waiting),
                 }
                 self.work_over(cx, actors, &actor);
             }
@@ -188,15 +171,7 @@ impl Accounts {
         cx.kernel.effects.push(Effect::Reply { token, reply, durable: true });
     }
 
-    fn refuse_work(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        contacts: &mut Contacts,
-        actor: &str,
-        work: Work,
-        limit: Limit,
-    ) {
+    fn refuse_work(&mut self, cx: &mut Streams, actors: &mut Actors, actor: &str, work: Work, limit: Limit) {
         match work {
             Work::Make { maker, .. } => self.invitation_made(cx, actors, maker, Err(limit)),
             Work::Name { reply, .. } if limit == Limit::Disk => self.reply_invitation(cx, reply, Reply::StoreFull),
@@ -208,7 +183,7 @@ impl Accounts {
                 self.outcome(cx, conn, apply.leave, &apply.account, false, Answer::Held(Held::by(limit)));
             }
             Work::Settle { conn, settle } => cx.kernel.reply_to(conn, settle.answer),
-            Work::Vouch { contact, .. } => self.vouch(cx, actors, contacts, actor, &contact, false),
+            Work::Vouch { contact, .. } => self.vouch(actor, &contact, false),
         }
     }
 
@@ -216,7 +191,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         actor: &str,
         work: Work,
         there: bool,
@@ -225,7 +199,7 @@ impl Accounts {
         let full = cx.kernel.storage == StorageState::Full;
         match work {
             Work::Settle { conn, settle } => self.settle_leave(cx, conn, actor, *settle, there, found),
-            work if full => self.refuse_work(cx, actors, contacts, actor, work, Limit::Disk),
+            work if full => self.refuse_work(cx, actors, actor, work, Limit::Disk),
             Work::Make { maker, new } => self.make_invitation(cx, actors, maker, actor, &new, there, found),
             Work::Name { reply, account, life_s, most } => {
                 self.name_for(cx, reply, actor, &account, (life_s, most), there, found);
@@ -234,7 +208,7 @@ impl Accounts {
             Work::Revoke { reply, id } => self.revoke_invitation(cx, reply, actor, id, there, found),
             Work::Redeem { conn, redeem } => self.redeem(cx, conn, actor, *redeem, there, found),
             Work::Apply { conn, apply } => self.apply(cx, conn, actor, *apply, found),
-            Work::Vouch { contact, id } => self.vouch_by(cx, actors, contacts, actor, &contact, id, there, found),
+            Work::Vouch { contact, id } => self.vouch_by(cx, actors, actor, &contact, id, there, found),
         }
     }
 
@@ -509,7 +483,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         user: u32,
         contact: &str,
         token: &str,
@@ -519,10 +492,10 @@ impl Accounts {
         match token::actor(token, domain).filter(|actor| *actor == owner) {
             Some(_) => {
                 let work = Work::Vouch { contact: contact.into(), id: InvitationId::of(token) };
-                self.invitation_work(cx, actors, contacts, &owner, work);
+                self.invitation_work(cx, actors, &owner, work);
             }
             // The user's client may recognise it.
-            None => self.vouch(cx, actors, contacts, &owner, contact, false),
+            None => self.vouch(&owner, contact, false),
         }
     }
 
@@ -530,7 +503,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         actor: &str,
         contact: &str,
         id: InvitationId,
@@ -542,26 +514,16 @@ impl Accounts {
         let user = actors.users.find(actor);
         let blocked = user.is_none_or(|user| actors.guards(cx, user, Way::In, contact).is_some());
         let Some(mut invitation) = one(found).filter(good).filter(|_| !blocked) else {
-            return self.vouch(cx, actors, contacts, actor, contact, false);
+            return self.vouch(actor, contact, false);
         };
         invitation.left -= 1;
         invitation.join(contact);
         invitation.put(&mut cx.kernel.writes, actor, id);
-        self.vouch(cx, actors, contacts, actor, contact, true);
+        self.vouch(actor, contact, true);
     }
 
-    fn vouch(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        contacts: &mut Contacts,
-        owner: &str,
-        contact: &str,
-        good: bool,
-    ) {
-        if let Some(user) = actors.users.find(owner) {
-            contacts.roster_step(cx, actors, user, RosterStep::Vouched { contact: contact.into(), good });
-        }
+    fn vouch(&mut self, owner: &str, contact: &str, good: bool) {
+        self.for_rosters.push(ForRosters::Vouched { owner: owner.into(), contact: contact.into(), good });
     }
 }
 

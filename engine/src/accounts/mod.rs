@@ -29,7 +29,6 @@ use crate::accounts::reports::Reports;
 use crate::accounts::telling::Untold;
 use crate::accounts::tokens::Asked;
 use crate::actors::Actors;
-use crate::contacts::Contacts;
 use crate::extension::Notes;
 use crate::extension::invite::names;
 use crate::id::{ConnId, Peer};
@@ -39,7 +38,7 @@ use crate::kernel::pending::{
 };
 use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
-use crate::router::users::{Known, RosterStep};
+use crate::router::users::Known;
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, SUSPENDED_TEXT, TokenMaker};
 use crate::settings::Settings;
 use crate::store::account::{Credentials, Incarnation, Standing};
@@ -50,6 +49,17 @@ use crate::streams::ended::Ended;
 use crate::streams::half::Down;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::Limit;
+
+/// What a change of accounts means for rosters, for the shard to carry out.
+#[derive(Debug)]
+pub(crate) enum ForRosters {
+    /// An account was registered by a user's invitation: the two become contacts.
+    Joined { account: Box<str>, inviter: Box<str> },
+    /// An account is being removed: its contacts are notified first.
+    Leaves(Box<str>),
+    /// A contact requested a subscription with a token, which was checked.
+    Vouched { owner: Box<str>, contact: Box<str>, good: bool },
+}
 
 /// The accounts of this home, and the counts of logins.
 #[derive(Debug)]
@@ -74,6 +84,8 @@ pub(crate) struct Accounts {
     /// Accounts that wait for approval and that administrators were not notified of.
     untold: Untold,
     reports: Reports,
+    /// Taken out when the input is handled.
+    pub(crate) for_rosters: Vec<ForRosters>,
 }
 
 impl Accounts {
@@ -92,6 +104,7 @@ impl Accounts {
             invitations: Invitations::default(),
             untold: Untold::default(),
             reports: Reports::default(),
+            for_rosters: Vec::new(),
         }
     }
 
@@ -113,7 +126,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         conn: ConnRef,
         account: Box<str>,
         question: Question,
@@ -179,7 +191,7 @@ impl Accounts {
             Question::Decided(applicant) => invitation::delete_applicant(&mut cx.kernel.writes, &account, &applicant),
             Question::File(filing) => self.file(cx, conn.shard, *filing),
             question @ (Question::Redeem(_) | Question::Apply(_) | Question::Settle(_)) => {
-                self.work_asked(cx, actors, contacts, conn, &account, question);
+                self.work_asked(cx, actors, conn, &account, question);
             }
         }
     }
@@ -197,7 +209,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         read: AccountRead,
         mut found: Vec<Found>,
     ) {
@@ -240,7 +251,7 @@ impl Accounts {
                 if let Some(refused) = refused {
                     self.outcome(cx, conn, leave, &account, false, refused);
                 } else {
-                    self.register(cx, actors, contacts, &account, *credentials, leave.as_deref());
+                    self.register(cx, actors, &account, *credentials, leave.as_deref());
                     self.outcome(cx, conn, leave, &account, true, Answer::Registered);
                 }
             }
@@ -253,7 +264,7 @@ impl Accounts {
                 let made = there == Some(leave.incarnation);
                 self.outcome(cx, conn, Some(leave), &account, made, Answer::Again);
             }
-            Why::Expired(which) => self.applicant_expired(cx, actors, contacts, &account, which, row.as_deref()),
+            Why::Expired(which) => self.applicant_expired(cx, actors, &account, which, row.as_deref()),
             Why::ChangePassword { asker, job } => match there {
                 // A session that still exists belongs to the current account.
                 Some(incarnation) if actors.asks_still(&asker) => {
@@ -376,7 +387,6 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         account: &str,
         mut credentials: Credentials,
         leave: Option<&Leave>,
@@ -385,7 +395,8 @@ impl Accounts {
         credentials.set_standing(if leave.id.is_none() { Standing::Applies } else { Standing::InUse });
         self.write_account_of(cx, actors, account, credentials, leave.incarnation);
         if !leave.inviter.is_empty() {
-            contacts.invite_into_roster(cx, actors, account, &leave.inviter);
+            let (account, inviter) = (account.into(), leave.inviter.clone());
+            self.for_rosters.push(ForRosters::Joined { account, inviter });
         }
     }
 
@@ -394,14 +405,13 @@ impl Accounts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        contacts: &mut Contacts,
         account: &str,
         which: Incarnation,
         record: Option<&[u8]>,
     ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
         if credentials.is_some_and(|found| found.incarnation() == which && found.standing() == Standing::Applies) {
-            self.delete_account(cx, actors, contacts, account, Remover::Server);
+            self.delete_account(cx, actors, account, Remover::Server);
         }
     }
 
@@ -487,14 +497,7 @@ impl Accounts {
     /// Removes an account: contacts are notified, sessions end, and all rows of the user are
     /// deleted. This may take several turns. The answer is sent with the last turn and waits for
     /// its writes, so a crash does not undo a removal that was confirmed.
-    pub(crate) fn delete_account(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        contacts: &mut Contacts,
-        account: &str,
-        remover: Remover,
-    ) {
+    pub(crate) fn delete_account(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, remover: Remover) {
         let removers = self.removing.entry(account.into()).or_default();
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
@@ -507,8 +510,7 @@ impl Accounts {
         }
         removers.push(remover);
         if removers.len() == 1 {
-            let user = actors.users.find_or_insert(account);
-            contacts.roster_step(cx, actors, user, RosterStep::Leave);
+            self.for_rosters.push(ForRosters::Leaves(account.into()));
         }
     }
 

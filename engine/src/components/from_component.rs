@@ -10,7 +10,6 @@ use crate::id::{ActorKind, ConnId, DomainId, SessionId};
 use crate::io::StorageState;
 use crate::kernel::pending::Asker;
 use crate::letters::{Kind, MessageClass, Origin, PresenceNews};
-use crate::logs::message::kept;
 use crate::ns;
 use crate::session::conn::{NONE, Pause};
 use crate::streams::Streams;
@@ -178,7 +177,7 @@ impl Components {
             (ActorKind::Users, Some(_)) | (ActorKind::Component | ActorKind::Rooms, _) => {}
             _ => return self.refuse_component(cx, way.domain, element, StanzaCondition::ServiceUnavailable),
         }
-        let keep = kept(class, &kind, element);
+        let keep = class.keeps(&kind, element);
         if keep != Keep::Nothing && way.kind == ActorKind::Users && cx.kernel.storage == StorageState::Full {
             return self.refuse_component(cx, way.domain, element, Limit::Disk);
         }

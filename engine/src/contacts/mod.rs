@@ -46,6 +46,9 @@ pub(crate) enum Decided {
     Shown { user: u32, contact: Box<str>, token: Box<str> },
     /// A page of a session's contacts was requested from these homes.
     Walked { session: SessionId, homes: Vec<ShardId> },
+    /// A session has become available, or is no longer: whether it follows its user's log may
+    /// have changed.
+    Available(SessionId),
     /// All contacts of an account that is being removed have been notified.
     Left(u32),
 }
@@ -60,8 +63,6 @@ pub(crate) struct Contacts {
     announcements: Announcements,
     /// Rounds after renewals of links; at most one per shard.
     rounds: VecDeque<Round>,
-    /// When rows of changed sessions were last written, milliseconds of the monotonic clock.
-    stored_ms: u64,
     /// Keys of sessions of an earlier process that have ended: reads that began before still return
     /// them. At most as many as were restored.
     pub(crate) ended_restored: HashSet<[u8; KEY_BYTES], Fixed>,
@@ -80,7 +81,6 @@ impl Contacts {
             lasts: Lasts::default(),
             catch_ups: CatchUps::default(),
             rounds: VecDeque::new(),
-            stored_ms: 0,
             ended_restored: HashSet::default(),
             decided: Vec::new(),
         }

@@ -4,14 +4,13 @@ use std::ops::Range;
 
 use crate::actors::Actors;
 use crate::actors::safe::Address;
-use crate::contacts::Contacts;
 use crate::contacts::show::PRESENCE_GONE;
+use crate::contacts::{Contacts, Decided};
 use crate::extension::annotations::forged_in_presence;
 use crate::extension::{Way, photo, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::letters::{Kind, PresenceNews};
-use crate::logs::Logs;
 use crate::router::users::{Known, RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;
@@ -32,7 +31,6 @@ impl Contacts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        logs: &mut Logs,
         session: SessionId,
         seq: u32,
         full: &str,
@@ -65,9 +63,9 @@ impl Contacts {
             return self.roster_step(cx, actors, user, step);
         }
         match (kind, to.as_deref()) {
-            (None, None) => self.available(cx, actors, logs, session, seq, full, element),
+            (None, None) => self.available(cx, actors, session, seq, full, element),
             (Some("unavailable"), None) => {
-                self.unavailable(cx, actors, logs, session, full, element);
+                self.unavailable(cx, actors, session, full, element);
                 actors.stanza_done(cx, session, seq);
             }
             (None | Some("unavailable"), Some(to)) => {
@@ -111,7 +109,6 @@ impl Contacts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        logs: &mut Logs,
         session: SessionId,
         seq: u32,
         full: &str,
@@ -152,7 +149,7 @@ impl Contacts {
             self.look_for_announcement(cx, actors, session);
             self.begin_catch_up(cx, actors, session);
         }
-        logs.takers_changed(cx, actors, user);
+        self.decided.push(Decided::Available(session));
         actors.stanza_done(cx, session, seq);
     }
 
@@ -166,7 +163,6 @@ impl Contacts {
         &mut self,
         cx: &mut Streams,
         actors: &mut Actors,
-        logs: &mut Logs,
         session: SessionId,
         full: &str,
         element: &Element<'_>,
@@ -187,7 +183,7 @@ impl Contacts {
         self.note_logout(cx, actors, user, &status);
         let step = RosterStep::Withdraw { session: Some(session), full: full.into(), xml: xml.into(), directed };
         self.roster_step(cx, actors, user, step);
-        logs.takers_changed(cx, actors, user);
+        self.decided.push(Decided::Available(session));
     }
 
     /// A session is no longer available. If it was the last one, the user's absence begins now

@@ -13,8 +13,9 @@ mod room;
 mod user;
 mod written;
 
-use crate::extension::offline::Keep;
+use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, DomainId, Gate, SessionId, ShardId};
+use crate::wire::Element;
 
 pub use bosh::{BoshAsked, BoshLetter};
 pub use channel::ChannelLetter;
@@ -111,6 +112,14 @@ pub enum MessageClass {
 }
 
 impl MessageClass {
+    /// Whether a message of this class and `type` waits for an absent receiver, and is retained.
+    pub fn keeps(self, kind: &str, element: &Element<'_>) -> Keep {
+        match self {
+            MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|child| child.raw())),
+            MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
+        }
+    }
+
     /// The class for a `type` attribute.
     pub fn of_type(kind: &str) -> MessageClass {
         match kind {

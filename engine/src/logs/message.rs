@@ -6,7 +6,7 @@
 //! ([`follow`](crate::logs::follow)). No message to a user ends one of the user's sessions.
 
 use crate::actors::Actors;
-use crate::extension::offline::{Keep, keep};
+use crate::extension::offline::Keep;
 use crate::extension::{self, Way};
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
@@ -18,7 +18,6 @@ use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
 use crate::store::waiting::{Apart, Transient};
 use crate::streams::Streams;
-use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
@@ -260,13 +259,5 @@ impl Logs {
     fn park_for_log(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
         let bare = actors.bare_of_user(user);
         actors.park(cx, &bare, stanza);
-    }
-}
-
-/// Whether a message waits for an absent receiver, and is retained.
-pub(crate) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
-    match class {
-        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| c.raw())),
-        MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
     }
 }

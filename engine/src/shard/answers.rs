@@ -99,21 +99,21 @@ impl Shard {
     }
 
     fn login_found(&mut self, read: LoginRead, found: Vec<Found>) {
-        let (cx, actors, contacts) = (&mut self.cx, &mut self.actors, &mut self.contacts);
+        let (cx, actors) = (&mut self.cx, &mut self.actors);
         match read {
-            LoginRead::Account(read) => self.accounts.account_found(cx, actors, contacts, read, found),
+            LoginRead::Account(read) => self.accounts.account_found(cx, actors, read, found),
             LoginRead::Coming(read) => self.coming_found(read, found),
-            LoginRead::Invitation(read) => self.accounts.invitation_found(cx, actors, contacts, read, found),
+            LoginRead::Invitation(read) => self.accounts.invitation_found(cx, actors, read, found),
             LoginRead::Reports(domain) => self.accounts.reports_found(cx, &domain, found),
         }
     }
 
     fn login_unreadable(&mut self, read: LoginRead, found: Vec<Found>) {
-        let (cx, actors, contacts) = (&mut self.cx, &mut self.actors, &mut self.contacts);
+        let (cx, actors) = (&mut self.cx, &mut self.actors);
         match read {
             LoginRead::Account(read) => self.accounts.account_unreadable(cx, actors, read),
             LoginRead::Coming(read) => self.coming_found(read, found),
-            LoginRead::Invitation(read) => self.accounts.invitation_unreadable(cx, actors, contacts, read),
+            LoginRead::Invitation(read) => self.accounts.invitation_unreadable(cx, actors, read),
             LoginRead::Reports(domain) => self.accounts.reports_found(cx, &domain, Vec::new()),
         }
     }

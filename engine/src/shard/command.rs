@@ -77,7 +77,6 @@ impl Shard {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
-                    &mut self.contacts,
                     &actor,
                     Work::Make { maker: Maker::Operator(token), new },
                 );
@@ -86,20 +85,13 @@ impl Shard {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
-                    &mut self.contacts,
                     &inviter,
                     Work::Name { reply: token, account, life_s, most },
                 );
             }
             Command::Invitation(InvitationCommand::Sweep { actors }) => {
                 actors.iter().for_each(|actor| {
-                    self.accounts.invitation_work(
-                        &mut self.cx,
-                        &mut self.actors,
-                        &mut self.contacts,
-                        actor,
-                        Work::Sweep,
-                    )
+                    self.accounts.invitation_work(&mut self.cx, &mut self.actors, actor, Work::Sweep)
                 });
                 Reply::Done(actors.len() as u32)
             }
@@ -107,7 +99,6 @@ impl Shard {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
-                    &mut self.contacts,
                     &actor,
                     Work::Revoke { reply: token, id },
                 );
@@ -306,7 +297,6 @@ impl Shard {
                     return self.accounts.delete_account(
                         &mut self.cx,
                         &mut self.actors,
-                        &mut self.contacts,
                         &command.account,
                         Remover::Operator(command.token),
                     );
@@ -316,7 +306,6 @@ impl Shard {
                 return self.accounts.delete_account(
                     &mut self.cx,
                     &mut self.actors,
-                    &mut self.contacts,
                     &command.account,
                     Remover::Operator(command.token),
                 );

@@ -1,6 +1,7 @@
 //! Passes incoming stanzas, answers of the store and finished work to their modules, and does the
 //! work that modules leave to the shard.
 
+use crate::accounts::ForRosters;
 use crate::actors::waiting::RECEIVER_ANSWERS;
 use crate::contacts::Decided;
 use crate::extension::Way;
@@ -8,7 +9,7 @@ use crate::id::{ActorKind, Service};
 use crate::io::JobDone;
 use crate::kernel::pending::{AccountRead, Elsewhere, Pending};
 use crate::letters::Kind;
-use crate::router::users::{Incoming, Known, Waiting};
+use crate::router::users::{Incoming, Known, RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
 use crate::store::Found;
@@ -45,6 +46,7 @@ impl Shard {
         self.cx.endings.is_empty()
             && self.came.is_none()
             && self.contacts.decided.is_empty()
+            && self.accounts.for_rosters.is_empty()
             && self.cx.up.is_empty()
             && self.logs.woken.is_empty()
             && self.rooms.archive.is_empty()
@@ -58,6 +60,7 @@ impl Shard {
         self.wake_noted();
         self.known_read_goes_on();
         self.answer_for_rooms();
+        self.rosters_follow_accounts();
         if let Some(came) = self.came.take() {
             self.receiver_goes_on(came);
         } else if !self.contacts.decided.is_empty() {
@@ -68,15 +71,16 @@ impl Shard {
                     Decided::Walked { session, homes } => {
                         self.contacts.walked(&mut self.cx, &mut self.actors, session, homes)
                     }
+                    Decided::Available(session) => {
+                        // A session that has ended since has left the log.
+                        if let Some(user) = self.actors.sessions.get(session).map(|session| session.user) {
+                            self.logs.takers_changed(&mut self.cx, &mut self.actors, user);
+                        }
+                    }
                     Decided::Left(user) => self.accounts.remove_account(&mut self.cx, &mut self.actors, user),
-                    Decided::Shown { user, contact, token } => self.accounts.token_of_contact(
-                        &mut self.cx,
-                        &mut self.actors,
-                        &mut self.contacts,
-                        user,
-                        &contact,
-                        &token,
-                    ),
+                    Decided::Shown { user, contact, token } => {
+                        self.accounts.token_of_contact(&mut self.cx, &mut self.actors, user, &contact, &token)
+                    }
                 }
             }
         } else {
@@ -93,6 +97,27 @@ impl Shard {
                     self.contacts.begin_catch_up(&mut self.cx, &mut self.actors, session);
                 }
                 None => {}
+            }
+        }
+    }
+
+    /// Carries out what changes of accounts mean for rosters.
+    fn rosters_follow_accounts(&mut self) {
+        for change in std::mem::take(&mut self.accounts.for_rosters) {
+            let (cx, actors) = (&mut self.cx, &mut self.actors);
+            match change {
+                ForRosters::Joined { account, inviter } => {
+                    self.contacts.invite_into_roster(cx, actors, &account, &inviter);
+                }
+                ForRosters::Leaves(account) => {
+                    let user = actors.users.find_or_insert(&account);
+                    self.contacts.roster_step(cx, actors, user, RosterStep::Leave);
+                }
+                ForRosters::Vouched { owner, contact, good } => {
+                    if let Some(user) = actors.users.find(&owner) {
+                        self.contacts.roster_step(cx, actors, user, RosterStep::Vouched { contact, good });
+                    }
+                }
             }
         }
     }
@@ -211,7 +236,7 @@ impl Shard {
             return self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read);
         }
         let record = vec![Found::Value(rows.account().map(Into::into))];
-        self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
+        self.accounts.account_found(&mut self.cx, &mut self.actors, read, record);
     }
 
     fn receiver_goes_on(&mut self, came: Came) {

@@ -193,14 +193,9 @@ impl Shard {
 
     fn login_letter(&mut self, batch: &Letters, letter: &LoginLetter) {
         match letter {
-            LoginLetter::Ask { conn, account, question } => self.accounts.asked(
-                &mut self.cx,
-                &mut self.actors,
-                &mut self.contacts,
-                *conn,
-                batch.str(*account).into(),
-                question.clone(),
-            ),
+            LoginLetter::Ask { conn, account, question } => {
+                self.accounts.asked(&mut self.cx, &mut self.actors, *conn, batch.str(*account).into(), question.clone())
+            }
             LoginLetter::Filed { token } => self.filed(*token),
             LoginLetter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             LoginLetter::Failed { peer } => {

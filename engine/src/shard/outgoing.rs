@@ -9,7 +9,6 @@ use crate::extension::{Target, Way};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
-use crate::logs::message::kept;
 use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
@@ -61,15 +60,9 @@ impl Shard {
         match (stanza, self.outward(session, element)) {
             (_, Some(refusal)) => self.actors.refuse(&mut self.cx, session, seq, element, refusal),
             (Stanza::Message, None) => self.from_session_message(session, seq, &full, element),
-            (Stanza::Presence, None) => self.contacts.from_session_presence(
-                &mut self.cx,
-                &mut self.actors,
-                &mut self.logs,
-                session,
-                seq,
-                &full,
-                element,
-            ),
+            (Stanza::Presence, None) => {
+                self.contacts.from_session_presence(&mut self.cx, &mut self.actors, session, seq, &full, element)
+            }
             (Stanza::Iq, None) => self.from_session_iq(session, seq, &full, element),
         }
         self.full = full;
@@ -128,7 +121,7 @@ impl Shard {
                 return self.actors.refuse(&mut self.cx, session, seq, element, StanzaCondition::JidMalformed);
             }
         };
-        let kept = kept(class, &kind, element);
+        let kept = class.keeps(&kind, element);
         if kept != Keep::Nothing && self.cx.kernel.storage == StorageState::Full {
             return self.actors.refuse(&mut self.cx, session, seq, element, Limit::Disk);
         }

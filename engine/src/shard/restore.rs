@@ -2,7 +2,6 @@
 //! needed, and wait to be resumed. Their state is as before, except for what their clients had not
 //! acknowledged: that is known once a client reports its count ([`tail`](super::tail)).
 
-use crate::contacts::stored::received;
 use crate::extension::{TABLE, places};
 use crate::id::SessionId;
 use crate::io::Reply;
@@ -11,6 +10,7 @@ use crate::session::conn::NONE;
 use crate::session::sm::Managed;
 use crate::session::table::{Privacy, Session};
 use crate::shard::Shard;
+use crate::shard::stored::received;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::ids::Ids;

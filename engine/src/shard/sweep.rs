@@ -114,7 +114,7 @@ impl Shard {
         self.channels.sweep_watchers(&mut self.cx);
         self.channels.renew_listeners(&mut self.cx);
         self.channels.tally_listeners(&self.cx);
-        self.contacts.write_restless_sessions(&mut self.cx, &mut self.actors, &mut self.logs);
+        self.write_restless_sessions();
         self.tell_memory();
         if self.actors.observers.is_some() {
             self.actors.sweep_observers(&mut self.cx);

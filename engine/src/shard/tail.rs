@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::contacts::stored::received;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId, mark};
 use crate::kernel::Fixed;
@@ -21,6 +20,7 @@ use crate::logs::read::{Item, PAGE_BYTES_MAX, page};
 use crate::router::users::Parked;
 use crate::session::sm::{Had, TOKEN_BYTES};
 use crate::shard::Shard;
+use crate::shard::stored::received;
 use crate::store::archive::{is_void, number_of};
 use crate::store::sessions::{self, Counts, Key, Step, Stored, steps};
 use crate::store::waiting::{self, Apart};

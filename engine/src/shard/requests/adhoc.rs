@@ -39,13 +39,7 @@ impl Shard {
                 }
                 let (actor, id) = (bare_of(&asker.from).to_owned(), self.cx.kernel.random_name().into());
                 let maker = Maker::User(Ordering { asker, node, id });
-                self.accounts.invitation_work(
-                    &mut self.cx,
-                    &mut self.actors,
-                    &mut self.contacts,
-                    &actor,
-                    Work::Make { maker, new },
-                );
+                self.accounts.invitation_work(&mut self.cx, &mut self.actors, &actor, Work::Make { maker, new });
             }
             Act::Order { node, id, wish } => {
                 // Each order under way holds a request; others wait with their forms open.

@@ -484,13 +484,9 @@ impl Shard {
                 };
                 self.accounts.change_password(&mut self.cx, &mut self.actors, asker, account, job);
             }
-            AccountAction::Remove => self.accounts.delete_account(
-                &mut self.cx,
-                &mut self.actors,
-                &mut self.contacts,
-                account,
-                Remover::Session(asker),
-            ),
+            AccountAction::Remove => {
+                self.accounts.delete_account(&mut self.cx, &mut self.actors, account, Remover::Session(asker))
+            }
             // Making an account is for those who have none yet (XEP-0077 3.1).
             AccountAction::Create { .. } => {
                 self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::NotAllowed.into()))
