@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from events import WAIT
+from screen import Screen
 
 HERE = Path(__file__).parent
 #: Seconds until it has started, and until it has ended.
@@ -29,7 +30,7 @@ class Gajim:
         self.output = server.folder / f"{self.home.name}.log"
         self.events = []
         self._changed = asyncio.Event()
-        self._display = None
+        self._screen = Screen()
         self._process = None
         self._listener = None
         self._writer = None
@@ -53,12 +54,8 @@ class Gajim:
     async def start(self):
         """Start it and wait until it has logged in; the events are those since then."""
         self.events.clear()
-        if self._display is None:
-            self._display = subprocess.Popen(
-                ["Xvfb", "-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )
-            self.number = int(await asyncio.to_thread(self._display.stdout.readline))
+        if self._screen.name is None:
+            await self._screen.start()
         # A path for a socket is short.
         folder = tempfile.mkdtemp(prefix="throng-gajim-")
         socket = Path(folder) / "driver"
@@ -66,7 +63,7 @@ class Gajim:
         base = self.home.parent / f"{self.home.name}-home"
         base.mkdir(exist_ok=True)
         environment = {
-            "PATH": os.environ["PATH"], "HOME": str(base), "XDG_RUNTIME_DIR": folder, "DISPLAY": f":{self.number}",
+            "PATH": os.environ["PATH"], "HOME": str(base), "XDG_RUNTIME_DIR": folder, "DISPLAY": self._screen.name,
             "LC_ALL": "C.UTF-8", "NO_AT_BRIDGE": "1", "GSETTINGS_BACKEND": "memory", "GDK_BACKEND": "x11",
             "THRONG_DRIVER": str(socket),
         }
@@ -112,6 +109,14 @@ class Gajim:
             await asyncio.sleep(0.1)
         raise AssertionError(f"nothing begins with {begins}\n{self.at_the_end}")
 
+    def connected(self):
+        """Whether it has a connection, after all that it has reported."""
+        return [e["event"] for e in self.events if e["event"] in ("connected", "disconnected")][-1:] == ["connected"]
+
+    def lines(self, room):
+        """The lines of a room with the nicks of their authors, in the order in which they have come."""
+        return [(e["nick"], e["body"]) for e in self.events if e["event"] == "gc-message-received" and e["room"] == room]
+
     async def history(self, of):
         """The texts that its windows show of a contact."""
         self.events = [event for event in self.events if event["event"] != "history"]
@@ -135,7 +140,4 @@ class Gajim:
     async def close(self):
         """Stop it and its display."""
         await self.stop()
-        if self._display is not None:
-            self._display.terminate()
-            await asyncio.to_thread(self._display.wait)
-            self._display = None
+        await self._screen.stop()
