@@ -119,6 +119,10 @@ class Profanity:
             assert time.monotonic() < deadline, f"no {pattern!r} on the screen:\n{screen}"
             await asyncio.sleep(0.03)
 
+    def lines(self):
+        """The lines of the chat that it shows, with their authors. The column of occupants is to the right."""
+        return re.findall(r"^\d\d:\d\d:\d\d - ([^\s:]+): (.+?)(?:\s{2,}.*)?$", self.screen(), re.M)
+
     async def logs(self, pattern, timeout=WAIT):
         """Wait until the pattern is in its log; the match."""
         deadline = time.monotonic() + timeout

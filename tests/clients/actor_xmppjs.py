@@ -27,9 +27,10 @@ STATES = "http://jabber.org/protocol/chatstates"
 
 
 class Agent:
-    """The node process."""
+    """A node process that takes commands."""
 
-    def __init__(self):
+    def __init__(self, script="agent.mjs"):
+        self.script = script
         self.process = None
         self._answers = {}
         self._ids = itertools.count(1)
@@ -41,7 +42,7 @@ class Agent:
         """Run node with the server's certificate as its only extra root."""
         self.process = await asyncio.create_subprocess_exec(
             # Before Node 22 its WebSocket has to be asked for.
-            "node", "--experimental-websocket", str(HERE / "agent.mjs"), cwd=HERE,
+            "node", "--experimental-websocket", str(HERE / self.script), cwd=HERE,
             env={**os.environ, "NODE_EXTRA_CA_CERTS": str(cafile)},
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             limit=1 << 22,
@@ -289,6 +290,11 @@ class XmppjsActor(Actor):
             "presence", attributes,
             *([name, {}, str(value)] for name, value in children.items() if value is not None),
         )
+
+    def enter_room(self, room, nick):
+        """Enter a room without its history (XEP-0045 7.2)."""
+        history = ["history", {"maxstanzas": "0"}]
+        self._send("presence", {"to": f"{room}/{nick}"}, ["x", {"xmlns": "http://jabber.org/protocol/muc"}, history])
 
     async def _iq(self, type, to, *payload):
         attributes = {"type": type} | ({"to": to} if to else {})

@@ -5,6 +5,7 @@ reports into these records.
 """
 
 import asyncio
+import inspect
 import time
 from dataclasses import dataclass, field
 
@@ -119,6 +120,20 @@ class RosterItem:
 def bare(jid):
     """The bare form of an address given as text."""
     return str(jid).split("/", 1)[0]
+
+
+async def until(holds, what, timeout=WAIT):
+    """Wait until something holds that nothing reports: a function, or a coroutine function, that is asked again and again. Its
+    answer."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = holds()
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"no {what} in {timeout:.0f} s"
+        await asyncio.sleep(0.05)
 
 
 class EventLog:

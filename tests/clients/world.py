@@ -2,6 +2,8 @@
 
 import pytest
 
+from actor_converse import Converse
+from actor_dino import Dino
 from actor_gajim import Gajim
 from actor_profanity import Profanity
 from actors import ALL
@@ -60,6 +62,18 @@ class World:
     async def gajim(self, account=None):
         """Gajim on a screen of its own, logged in."""
         client = Gajim(self.server, account or self.server.fresh())
+        self.terminals.append(client)
+        return await client.start()
+
+    async def dino(self, account=None):
+        """Dino on a screen of its own, started."""
+        client = Dino(self.server, account or self.server.fresh())
+        self.terminals.append(client)
+        return await client.start()
+
+    async def converse(self, account=None):
+        """Converse.js in a browser of its own, logged in."""
+        client = Converse(self.server, account or self.server.fresh())
         self.terminals.append(client)
         return await client.start()
 

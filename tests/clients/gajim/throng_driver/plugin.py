@@ -32,10 +32,14 @@ class ThrongDriver(GajimPlugin):
     def init(self):
         self.events_handlers = {
             "signed-in": (ged.POSTGUI, lambda event: self.say(event="signed-in")),
+            "account-connected": (ged.POSTGUI, lambda event: self.say(event="connected")),
+            "account-disconnected": (ged.POSTGUI, lambda event: self.say(event="disconnected")),
             "message-received": (ged.POSTGUI, self.on_message),
             "mam-message-received": (ged.POSTGUI, self.on_message),
             "message-sent": (ged.POSTGUI, lambda event: self.say(event="sent", body=event.message,
                                                                  encrypted=self.encrypted(event))),
+            "gc-message-received": (ged.POSTGUI, lambda event: self.say(event=event.name, room=event.room_jid, nick=event.resource,
+                                                                       body=event.msgtxt)),
             "archiving-interval-finished": (ged.POSTGUI, lambda event: self.say(event="archive read")),
             "http-upload-started": (ged.POSTGUI, self.on_upload),
             "http-upload-error": (ged.POSTGUI, lambda event: self.say(event="upload failed", text=event.error_msg)),
@@ -108,6 +112,26 @@ class ThrongDriver(GajimPlugin):
 
     def do_send(self, to, body):
         message = OutgoingMessage(account=ACCOUNT, contact=self.contact(to), message=body, type_="chat")
+        app.get_client(ACCOUNT).send_message(message)
+
+    def do_watch(self, room):
+        """What happens in a room is reported, and first that it has been entered."""
+        client = app.get_client(ACCOUNT)
+        client.get_module("Contacts").add_contact(JID.from_string(room), groupchat=True)
+        contact = self.contact(room)
+        contact.multi_connect({"room-joined": self.on_entered, "user-nickname-changed": self.on_renamed})
+        if contact.is_joined:
+            self.on_entered(contact, None)
+
+    def on_entered(self, contact, _signal, *_rest):
+        self.say(event="entered", room=str(contact.jid))
+
+    def on_renamed(self, contact, _signal, event, *_rest):
+        self.say(event="renamed", room=str(contact.jid), old=event.old_name, new=event.new_name)
+
+    def do_say(self, room, body):
+        """A line into a room."""
+        message = OutgoingMessage(account=ACCOUNT, contact=self.contact(room), message=body, type_="groupchat")
         app.get_client(ACCOUNT).send_message(message)
 
     def do_upload(self, to, path):
