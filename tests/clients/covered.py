@@ -14,7 +14,7 @@ from actors import ALL, KINDS
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 BEGIN, END = "<!-- coverage: made by covered.py -->\n", "<!-- end of the coverage -->\n"
-COLUMNS = [*ALL, "profanity", "gajim", "smack", "raw"]
+COLUMNS = [*ALL, "profanity", "gajim", "dino", "converse", "smack", "raw"]
 #: What no page of the project names, because it passes through the server.
 TITLES = {
     "0084": "User Avatar", "0085": "Chat State Notifications", "0107": "User Mood", "0118": "User Tune", "0080": "User Location",
@@ -59,7 +59,8 @@ def players(source, arguments, wanted):
     else:
         kinds = set()
     kinds |= {kind for kind in ALL if f"'{kind}'" in source} | (set(KINDS) if "in KINDS" in source else set())
-    helpers = {"profanity": r"world\.terminal\(|[^.]terminal\(", "gajim": r"world\.gajim\(", "raw": r"Raw\w*\("}
+    helpers = {"profanity": r"world\.terminal\(|[^.]terminal\(", "gajim": r"world\.gajim\(", "dino": r"world\.dino\(",
+               "converse": r"world\.converse\(", "raw": r"Raw\w*\("}
     return kinds | {kind for kind, called in helpers.items() if re.search(called, source)}
 
 
@@ -69,7 +70,7 @@ def cells():
     for path in sorted(HERE.glob("test_*.py")):
         tree = ast.parse(path.read_text())
         file_marks = [n.value for n in tree.body if isinstance(n, ast.Assign) and "pytestmark" in ast.unparse(n.targets[0])]
-        helpers = {n.name: ast.unparse(n) for n in tree.body if isinstance(n, (ast.AsyncFunctionDef, ast.FunctionDef))
+        helpers = {n.name: ast.unparse(n) for n in tree.body if isinstance(n, (ast.AsyncFunctionDef, ast.FunctionDef, ast.ClassDef))
                    and not n.name.startswith("test_")}
         for test in tree.body:
             if not isinstance(test, ast.AsyncFunctionDef) or not test.name.startswith("test_"):
