@@ -58,13 +58,8 @@ fn ask(account: &str, query: &Element) -> Step {
         return Step::Error(Condition::BadRequest.into());
     };
     let empty = Element::bare(child.name(), child.ns());
-    match xml::written(&empty) {
-        Some(empty) => {
-            let queries = vec![get(account, &rows::key(&child.ns(), child.name()))];
-            Step::Read(queries, Pending::Get { empty }.into())
-        }
-        None => Step::Error(Condition::InternalServerError.into()),
-    }
+    let queries = vec![get(account, &rows::key(&child.ns(), child.name()))];
+    Step::Read(queries, Pending::Get { empty: xml::written(&empty) }.into())
 }
 
 /// The state of a request that waits for a read.
@@ -102,10 +97,7 @@ fn set(account: &str, query: &Element) -> Step {
     let mut elements = Vec::new();
     for child in query.children() {
         let nothing = child.nodes().next().is_none() && child.attrs().iter().next().is_none();
-        let element = if nothing { Some(Vec::new()) } else { xml::written(child) };
-        let Some(element) = element else {
-            return Step::Error(Condition::InternalServerError.into());
-        };
+        let element = if nothing { Vec::new() } else { xml::written(child) };
         let key = rows::key(&child.ns(), child.name());
         if elements.iter().any(|(other, _)| *other == key) {
             return Step::Error(Condition::NotAcceptable.into());

@@ -44,8 +44,8 @@ fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
         return Step::Error(Condition::Forbidden.into());
     }
     // Serialised again, it declares the namespaces that it inherited from the stream.
-    let card = xml::parse(request.payload).filter(|card| card.is("vCard", NS)).and_then(|card| xml::written(&card));
-    let Some(card) = card else { return Step::Error(Condition::BadRequest.into()) };
+    let card = xml::parse(request.payload).filter(|card| card.is("vCard", NS));
+    let Some(card) = card.as_ref().map(xml::written) else { return Step::Error(Condition::BadRequest.into()) };
     if card.len() > VCARD_BYTES_MAX {
         return Step::Error(Limit::VCard.into());
     }

@@ -102,12 +102,10 @@ pub(crate) mod element {
     use crate::extension::xml;
     use minidom::Element;
     use serde::de::Error as _;
-    use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(element: &Element, to: S) -> Result<S::Ok, S::Error> {
-        let text = xml::written(element).ok_or_else(|| S::Error::custom("an element that is not XML"))?;
-        to.serialize_bytes(&text)
+        to.serialize_bytes(&xml::written(element))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Element, D::Error> {

@@ -34,7 +34,7 @@ impl Card {
     /// If it is too long, or an image in it is not base64.
     pub(super) fn of(card: &Tree) -> Result<Card, Refusal> {
         // Serialised again, it declares the namespaces that it inherited from the stream.
-        let xml = xml::written(card).ok_or(StanzaCondition::BadRequest)?;
+        let xml = xml::written(card);
         let photos: Vec<&Tree> = card.children().filter(|child| child.is("PHOTO", NS)).collect();
         if xml.len() > ROOM_CARD_BYTES_MAX || photos.len() > ROOM_PHOTOS_MAX {
             return Err(Limit::RoomCard.into());

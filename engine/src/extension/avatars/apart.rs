@@ -50,7 +50,7 @@ pub fn meet(parts: Parts<'_>) -> Meeting {
         }
         let kind = image.kind().unwrap_or_default();
         let card = image::put_in_card(parts.card.cloned(), Some((kind, &image)));
-        if xml::written(&card).is_some_and(|written| written.len() <= VCARD_BYTES_MAX) {
+        if xml::written(&card).len() <= VCARD_BYTES_MAX {
             return Meeting { photo: Some(image.photo), card: Some(card), items: None };
         }
     }

@@ -135,7 +135,7 @@ fn shown(account: &str, photo: Photo, found: &[Found]) -> Option<Vec<Change>> {
     let image = Image::decode(&data.text()).filter(|image| image.photo == photo)?;
     let kind = image.kind()?;
     let card = image::put_in_card(card(found.get(1))?, Some((kind, &image)));
-    let card = xml::written(&card).filter(|card| card.len() <= VCARD_BYTES_MAX)?;
+    let card = Some(xml::written(&card)).filter(|card| card.len() <= VCARD_BYTES_MAX)?;
     Some(changes(account, &card, photo))
 }
 
@@ -157,7 +157,7 @@ fn withdraw(account: Box<str>, id: Option<&str>, found: &[Found], step: Step) ->
 /// The vCard without its photo.
 fn hide(account: &str, found: Option<&Found>) -> Vec<Change> {
     let card = card(found).flatten().map(|card| image::put_in_card(Some(card), None));
-    match card.as_ref().and_then(xml::written) {
+    match card.as_ref().map(xml::written) {
         Some(card) => changes(account, &card, Photo::GONE),
         None => Vec::new(),
     }

@@ -194,7 +194,7 @@ impl<'a> Places<'a> {
     /// The requested change, with the corresponding changes in the other places.
     pub(super) fn change(mut self, account: &str, now_us: u64, bare: Bare, change: &Change, step: Step) -> Step {
         let all = self.with(change, bare);
-        let Some(written) = xml::written(&all.write()) else { return step };
+        let written = xml::written(&all.write());
         let grows = matches!(change, Change::Published(_) | Change::Private(_) | Change::Node(_));
         let too_many = self.more || all.rooms.len() > NODE_ITEMS_MAX as usize || written.len() > BOOKMARKS_BYTES_MAX;
         if too_many {
@@ -216,8 +216,8 @@ impl<'a> Places<'a> {
         if all.rooms.is_empty() && all.others.is_empty() {
             return None;
         }
-        let written = xml::written(&all.write()).filter(|written| written.len() <= BOOKMARKS_BYTES_MAX)?;
-        if self.more || all.rooms.len() > NODE_ITEMS_MAX as usize {
+        let written = xml::written(&all.write());
+        if self.more || written.len() > BOOKMARKS_BYTES_MAX || all.rooms.len() > NODE_ITEMS_MAX as usize {
             return None;
         }
         self.write(account, now_us, bare, None, &all, &written).ok().map(|(batch, _)| batch)
@@ -321,7 +321,7 @@ impl<'a> Places<'a> {
             if let Some(kept) = self.items.iter().find(|kept| kept.bookmark.id == room.id) {
                 keep::remove(node, batch, account, &room.id, kept.place);
             }
-            let Some(payload) = xml::written(&room.payload) else { continue };
+            let payload = xml::written(&room.payload);
             last += 1;
             let item = Item { at_us: now_us, id: &room.id, payload: &payload };
             keep::add(node, batch, account, &item, last);

@@ -146,10 +146,7 @@ fn payload(item: &Element) -> Result<Vec<u8>, error::Error> {
     if more.is_some() {
         return Err(error::INVALID_PAYLOAD);
     }
-    let mut out = Vec::new();
-    if let Some(payload) = payload {
-        payload.write_to(&mut out).map_err(|_| error::INVALID_PAYLOAD)?;
-    }
+    let out = payload.map(xml::written).unwrap_or_default();
     if out.len() > NODE_ITEM_BYTES_MAX {
         return Err(error::PAYLOAD_TOO_BIG);
     }
