@@ -171,7 +171,7 @@ impl Room {
         if sender.role != Role::Visitor {
             return Err(StanzaCondition::NotAllowed.into());
         }
-        if !self.occupants.iter().any(|(_, one)| one.role == Role::Moderator) {
+        if self.occupants.moderators().next().is_none() {
             return Err(Limit::RoomModerators.into());
         }
         let jid = format!("{}/{}", sender.bare, resource_of(stanza.from).unwrap_or_default());
@@ -187,7 +187,7 @@ impl Room {
         form::write(&mut out, "form", "Voice request", NS_REQUEST, &fields);
         out.extend_from_slice(b"</message>");
         let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Nothing };
-        let moderators = self.sessions(|one| one.role == Role::Moderator);
+        let moderators = self.occupants.moderators().flat_map(|(_, one)| one.sessions());
         self.cast(kernel, kind, &self.jid, &out, 0, moderators);
         Ok(())
     }

@@ -45,6 +45,11 @@ impl Occupant {
         self.seats.last().map_or_else(|| Arc::from(&b"<presence/>"[..]), |seat| seat.presence.clone())
     }
 
+    /// The bare JID and the resource of each session.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.seats.iter().map(|seat| (&*self.bare, &*seat.resource))
+    }
+
     fn seat(&self, resource: &str) -> Option<usize> {
         self.seats.iter().position(|seat| *seat.resource == *resource)
     }
@@ -59,6 +64,8 @@ pub(super) struct Occupants {
     by_nick: Vec<u32>,
     /// Slots in the order of bare JIDs, then of slots.
     by_bare: Vec<u32>,
+    /// Slots of moderators, in their order: in a large room they alone see everybody.
+    moderators: Vec<u32>,
     seats: usize,
     last_number: u32,
 }
@@ -81,6 +88,28 @@ impl Occupants {
     /// The occupants in the order of their nicks.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Occupant)> {
         self.by_nick.iter().filter_map(|&slot| Some((slot, self.get(slot)?)))
+    }
+
+    /// The moderators.
+    pub(super) fn moderators(&self) -> impl Iterator<Item = (u32, &Occupant)> {
+        self.moderators.iter().filter_map(|&slot| Some((slot, self.get(slot)?)))
+    }
+
+    /// Gives an occupant another affiliation and role.
+    pub(super) fn set_rank(&mut self, slot: u32, rank: Rank) {
+        if let Some(occupant) = self.get_mut(slot) {
+            (occupant.affiliation, occupant.role) = (rank.affiliation, rank.role);
+            self.note_role(slot, Some(rank.role));
+        }
+    }
+
+    /// Keeps the list of moderators; no role if the occupant has left.
+    fn note_role(&mut self, slot: u32, role: Option<Role>) {
+        match (self.moderators.binary_search(&slot), role == Some(Role::Moderator)) {
+            (Err(at), true) => self.moderators.insert(at, slot),
+            (Ok(at), false) => _ = self.moderators.remove(at),
+            _ => {}
+        }
     }
 
     pub(super) fn get(&self, slot: u32) -> Option<&Occupant> {
@@ -147,6 +176,7 @@ impl Occupants {
             }
         };
         self.by_nick.insert(at, slot);
+        self.note_role(slot, Some(role));
         let key = |slot: u32| (self.get(slot).map_or("", |one| &one.bare), slot);
         let at = self.by_bare.partition_point(|&other| key(other) < key(slot));
         self.by_bare.insert(at, slot);
@@ -171,6 +201,7 @@ impl Occupants {
         if let Some(at) = self.bare_place(slot) {
             self.by_bare.remove(at);
         }
+        self.note_role(slot, None);
         let occupant = self.slots[slot as usize].take()?;
         self.seats -= occupant.seats.len();
         self.free.push(slot);
@@ -221,6 +252,10 @@ mod tests {
         let all: Vec<(u32, &Occupant)> = room.iter().collect();
         assert!(all.is_sorted_by(|a, b| a.1.nick < b.1.nick));
         assert_eq!(all.len(), room.by_bare.len());
+        let moderates = |(_, one): &&(u32, &Occupant)| one.role == Role::Moderator;
+        let mut moderators: Vec<u32> = all.iter().filter(moderates).map(|(slot, _)| *slot).collect();
+        moderators.sort_unstable();
+        assert_eq!(room.moderators().map(|(slot, _)| slot).collect::<Vec<_>>(), moderators);
         assert_eq!(all.iter().map(|(_, one)| one.seats.len()).sum::<usize>(), room.seats());
         for (slot, one) in &all {
             assert_eq!(room.by_nick(&one.nick), Some(*slot));
@@ -233,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_indices_find_each_occupant(steps in prop::collection::vec((0..4u8, 0..6u8, 0..3u8, 0..8u8), 1..80)) {
+        fn the_indices_find_each_occupant(steps in prop::collection::vec((0..5u8, 0..6u8, 0..3u8, 0..8u8), 1..80)) {
             let mut room = Occupants::default();
             let mut model: BTreeMap<String, String> = BTreeMap::new();
             for (what, user, resource, nick) in steps {
@@ -253,6 +288,10 @@ mod tests {
                         let former = room.get(slot).unwrap().nick.to_string();
                         room.rename(slot, &nick);
                         model.values_mut().filter(|of| **of == former).for_each(|of| *of = nick.clone());
+                    }
+                    (4, Some((slot, _))) => {
+                        let role = if resource == 0 { Role::Moderator } else { Role::Visitor };
+                        room.set_rank(slot, Rank { role, ..RANK });
                     }
                     _ => {}
                 }

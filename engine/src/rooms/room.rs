@@ -351,7 +351,7 @@ impl Room {
     /// The sessions of occupants that fulfil a condition.
     pub(super) fn sessions(&self, is: impl Fn(&Occupant) -> bool) -> impl Iterator<Item = (&str, &str)> {
         let all = self.occupants.iter().filter(move |(_, occupant)| is(occupant));
-        all.flat_map(|(_, occupant)| occupant.seats.iter().map(|seat| (&*occupant.bare, &*seat.resource)))
+        all.flat_map(|(_, occupant)| occupant.sessions())
     }
 
     /// Sends a stanza to sessions, and counts what that costs.
@@ -420,13 +420,18 @@ impl Room {
         out
     }
 
+    /// Whether occupants see moderators alone.
+    pub(super) fn is_large(&self) -> bool {
+        self.occupants.seats() > ROOM_BROADCAST_OCCUPANTS_MAX
+    }
+
     /// Whether all occupants see the presence of one with this role. In a large room they see that
     /// of moderators only: joins would cost as much as all occupants together.
     pub(super) fn is_broadcast(&self, role: Role) -> bool {
         let roles = self.record.config.presence;
         match role {
             Role::Moderator => roles.moderator,
-            _ if self.occupants.seats() > ROOM_BROADCAST_OCCUPANTS_MAX => false,
+            _ if self.is_large() => false,
             Role::Participant => roles.participant,
             Role::Visitor => roles.visitor,
             Role::None => true,
@@ -451,12 +456,16 @@ impl Room {
             *one.bare == *bare && (*one.nick == *news.nick || has_session())
         };
         for sees in [true, false] {
-            let sees_it = |one: &Occupant| {
-                !is_own(one) && self.sees_jids(one.role) == sees && (wide || one.role == Role::Moderator)
-            };
+            let sees_it = |one: &Occupant| self.sees_jids(one.role) == sees && !is_own(one);
+            let mut to: Vec<&Occupant> = Vec::new();
+            match wide {
+                true => to.extend(self.occupants.iter().map(|(_, one)| one).filter(|one| sees_it(one))),
+                false => to.extend(self.occupants.moderators().map(|(_, one)| one).filter(|one| sees_it(one))),
+            }
             // Nothing is composed for nobody.
-            if self.occupants.iter().any(|(_, one)| sees_it(one)) {
-                self.cast(kernel, kind, &from, &self.composed(news, sees, false), 0, self.sessions(sees_it));
+            if !to.is_empty() {
+                let to = to.iter().flat_map(|one| one.sessions());
+                self.cast(kernel, kind, &from, &self.composed(news, sees, false), 0, to);
             }
         }
     }

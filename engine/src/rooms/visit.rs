@@ -203,8 +203,14 @@ impl Room {
     /// Sends a session the presence of the other occupants, as its role may see them.
     fn send_others(&self, kernel: &mut Kernel, full: &str, own: u32, role: Role) {
         let sees_jids = self.sees_jids(role);
-        let seen = |one: &Occupant| role == Role::Moderator || self.is_broadcast(one.role);
-        for (_, one) in self.occupants.iter().filter(|(slot, one)| *slot != own && seen(one)) {
+        let seen =
+            |(slot, one): &(u32, &Occupant)| *slot != own && (role == Role::Moderator || self.is_broadcast(one.role));
+        // Without a search through all for those few that a newcomer sees in a large room.
+        let others: Vec<(u32, &Occupant)> = match self.is_large() && role != Role::Moderator {
+            true => self.occupants.moderators().filter(seen).collect(),
+            false => self.occupants.iter().filter(seen).collect(),
+        };
+        for (_, one) in others {
             let (presence, seat) = (one.presence(), one.seats.last());
             let jid = format!("{}/{}", one.bare, seat.map_or("", |seat| &seat.resource));
             let news = News::of(&one.nick, &jid, one.rank(), &presence);
@@ -350,8 +356,8 @@ impl Room {
     pub(super) fn restore_rank(&mut self, user: &str, affiliation: Affiliation) {
         let role = Role::initial(affiliation, &self.record.config);
         for slot in self.occupants.of_user(user).to_vec() {
-            if let Some(occupant) = self.occupants.get_mut(slot).filter(|one| one.affiliation != affiliation) {
-                (occupant.affiliation, occupant.role) = (affiliation, role);
+            if self.occupants.get(slot).is_some_and(|one| one.affiliation != affiliation) {
+                self.occupants.set_rank(slot, Rank { affiliation, role });
             }
         }
     }
@@ -367,9 +373,9 @@ impl Room {
     ) {
         let Some(nick) = self.occupants.get(slot).map(|occupant| occupant.nick.clone()) else { return };
         self.tell_unsaid_of(kernel, &nick);
-        let Some(occupant) = self.occupants.get_mut(slot) else { return };
-        let former = occupant.role;
-        (occupant.affiliation, occupant.role) = (rank.affiliation, rank.role);
+        let Some(former) = self.occupants.get(slot).map(|occupant| occupant.role) else { return };
+        self.occupants.set_rank(slot, rank);
+        let Some(occupant) = self.occupants.get(slot) else { return };
         let (own, presence) = (sessions_of(occupant), occupant.presence());
         let jid = own.last().map_or("", String::as_str);
         let news = News { actor, reason, ..News::of(&nick, jid, rank, &presence) };
