@@ -39,7 +39,7 @@ use crate::wire::text::Writer;
 pub const NS: &str = "urn:throng:room:0";
 
 /// Most users with an affiliation or a nick that one room brings along.
-pub const STANDINGS_MAX: usize = 100_000;
+pub const STANDINGS_MAX: usize = 2_000_000;
 
 fn time(ms: u64) -> String {
     datetime::text(ms.saturating_mul(1_000), datetime::Precision::Seconds)
@@ -122,6 +122,7 @@ pub struct Arriving {
     users: BTreeMap<Box<str>, Standing>,
     /// For whom each nick is reserved.
     nicks: BTreeMap<Box<str>, Box<str>>,
+    users_max: usize,
 }
 
 impl Arriving {
@@ -141,6 +142,7 @@ impl Arriving {
             created_ms,
             users: BTreeMap::new(),
             nicks: BTreeMap::new(),
+            users_max: STANDINGS_MAX,
         })
     }
 
@@ -201,8 +203,8 @@ impl Arriving {
         let nick = nick.transpose().map_err(|_| "a user has a nick that cannot be")?;
         let nick: Option<Box<str>> = nick.as_ref().and_then(|jid| resource_of(jid.as_str())).map(Into::into);
         let bare = bare_of(&jid);
-        if self.users.len() >= STANDINGS_MAX && !self.users.contains_key(bare) {
-            return Err(format!("the room has more than {STANDINGS_MAX} users"));
+        if self.users.len() >= self.users_max && !self.users.contains_key(bare) {
+            return Err(format!("the room has more than {} users", self.users_max));
         }
         if let Some(nick) = &nick {
             let holder: &str = self.nicks.entry(nick.clone()).or_insert_with(|| bare.into());
@@ -255,5 +257,21 @@ impl Arriving {
         Record { config, subject, secret, owners, locked: false, created_ms, said: Position::default() }
             .put(batch, &jid);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_beyond_the_bound_are_left_out() {
+        let mut room = Arriving::new("cave", "conference.localhost", None, 0).expect("a room");
+        room.users_max = 3;
+        let item = |number: usize| -> Tree {
+            format!("<item xmlns='{NS_ADMIN}' affiliation='member' jid='u{number}@localhost'/>").parse().expect("XML")
+        };
+        let taken: Vec<bool> = [0, 1, 1, 2, 3, 2, 4].map(|number| room.element(&item(number)).is_ok()).to_vec();
+        assert_eq!((taken, room.users()), (vec![true, true, true, true, false, true, false], 3));
     }
 }
