@@ -100,6 +100,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
             "reordered": counted.reordered, "corrupted": counted.corrupted, "late": counted.late, "unknown": counted.unknown, "foreign": counted.foreign,
             "not_sent": counted.not_sent, "given_up": counted.given_up,
             "sent_per_s": per_s(whole.hold.sent), "received_per_s": per_s(whole.hold.received),
+            "bytes_each": each(whole.hold.bytes_in, whole.hold.received),
             "latency_ms": times(&whole.latency),
             "latency_stayed_ms": times(&whole.stayed),
         },

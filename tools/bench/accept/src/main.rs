@@ -17,6 +17,7 @@ mod kill9;
 mod memory;
 mod recorder;
 mod report;
+mod rooms;
 mod server;
 mod slots;
 mod swarm;
@@ -57,6 +58,8 @@ enum Command {
     Recorder(recorder::Options),
     /// Weigh idle sessions.
     Memory(memory::Options),
+    /// Compare a message to a large room with bare sends, count entries and messages to small rooms, and weigh occupants.
+    Rooms(rooms::Options),
     /// Measure cost and latency of durable messages at part load.
     Tails(tails::Options),
 }
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Eventing(options) => eventing::run(&cli.throng, options),
         Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),
+        Command::Rooms(options) => rooms::run(&cli.throng, options),
         Command::Tails(options) => tails::run(&cli.throng, options),
     };
     match outcome.and_then(|outcome| outcome.tell(cli.out.as_deref())) {
