@@ -806,6 +806,13 @@ pub const NOTIFY_PAGE_ITEMS_MAX: u32 = 64;
 /// The same in bytes.
 pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
 
+/// Sessions that receive a stanza of a room at once; the shard does other work in between.
+pub const ROOM_CAST_AT_ONCE: usize = 128;
+
+/// Bytes of stanzas of rooms, and of the addresses of their receivers, that wait at a shard. Beyond
+/// them it does no other work until they are fewer.
+pub const ROOM_CASTS_BYTES_MAX: usize = 8 << 20;
+
 /// Subscribers of a channel that are notified at once; the shard does other work in between.
 pub const NOTIFY_TOLD_AT_ONCE: usize = 128;
 

@@ -18,8 +18,10 @@
 //! - [`letters`] and [`answers`] of the store, each to its module; [`dispatch`]: stanzas, finished
 //!   work, and work that modules leave to the shard
 //! - [`requests`]: the answers of extensions; [`components`]: what concerns both components and
-//!   users; [`rooms`]: what rooms send to users, and ask of the extension of archives
-//! - [`stored`]: rows of sessions; [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: messages
+//!   users; [`rooms`]: what rooms send to users, and ask of the extension of archives; [`casts`]:
+//!   in which portions
+//! - [`stored`]: rows of sessions; [`restore`]: sessions of an earlier process, [`tail`]: their
+//!   resumption, [`again`]: messages
 //!   that they may have sent already
 //! - [`ending`]: carries out endings
 //! - [`sweep`]: everything that depends on time alone
@@ -31,6 +33,7 @@ pub mod answers;
 pub mod backlog;
 pub mod bind;
 pub mod bosh;
+mod casts;
 pub mod command;
 pub mod components;
 pub mod dispatch;
@@ -99,6 +102,7 @@ pub struct Shard {
     components: Components,
     rooms: Rooms,
     last_of_rooms: rooms::LastOfRooms,
+    casts: casts::Casts,
     /// Scratch memory for the tags of one item.
     scanner: Scanner,
     /// Scratch memory for the full JID of a stanza's sender.
@@ -142,6 +146,7 @@ impl Shard {
             components: Components::new(),
             rooms: Rooms::new(),
             last_of_rooms: rooms::LastOfRooms::default(),
+            casts: casts::Casts::default(),
             cx: Streams::new(turn),
             scanner: Scanner::new(),
             full: String::new(),
@@ -281,10 +286,11 @@ impl Shard {
         self.settle();
     }
 
-    /// Whether the host should start another turn at once, because letters to itself or subscribers
-    /// to notify are left over.
+    /// Whether the host should start another turn at once, because letters to itself, subscribers to
+    /// notify or receivers of a room's stanza are left over.
     pub fn has_more_to_do(&self) -> bool {
-        self.cx.kernel.own_letters_wait() || self.cx.bosh.is_dirty() || self.channels.is_telling(&self.cx)
+        let is_delivering = self.channels.is_telling(&self.cx) || self.is_casting();
+        self.cx.kernel.own_letters_wait() || self.cx.bosh.is_dirty() || is_delivering
     }
 
     fn publish_gauges(&mut self) {

@@ -14,7 +14,7 @@ use crate::contacts::Contacts;
 use crate::extension::Capable;
 use crate::extension::pubsub::event::{last, shown};
 use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
-use crate::follow::BETWEEN;
+use crate::follow::names;
 use crate::id::{SessionId, ShardId};
 use crate::kernel::pending::{LastRead, Pending, UserRead};
 use crate::letters::{Letter, UserLetter};
@@ -208,8 +208,8 @@ impl Contacts {
         }
         self.lasts.last_group += 1;
         let group = self.lasts.last_group;
-        let wanted: Nodes = nodes.split(BETWEEN).map(Into::into).collect();
-        let looks = of.split(BETWEEN).map(|of| Look { group, of: of.into(), to: to.into(), wanted: wanted.clone() });
+        let wanted: Nodes = names(nodes).map(Into::into).collect();
+        let looks = names(of).map(|of| Look { group, of: of.into(), to: to.into(), wanted: wanted.clone() });
         let before = self.lasts.looks.len();
         self.lasts.looks.extend(looks);
         let left = self.lasts.looks.len() - before;

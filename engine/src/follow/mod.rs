@@ -20,7 +20,7 @@ mod receivers;
 
 pub use head::Head;
 pub use page::Page;
-pub use receivers::{BETWEEN, Receivers};
+pub use receivers::{BETWEEN, Receivers, names};
 
 /// How a follower gets the next entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

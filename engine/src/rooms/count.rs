@@ -5,7 +5,7 @@
 //! member has missed is a difference: no message is read for it.
 
 use crate::extension::inbox::missed::RoomCount;
-use crate::follow::BETWEEN;
+use crate::follow::names;
 use crate::id::ShardId;
 use crate::kernel::Kernel;
 use crate::kernel::pending::{CountRead, Pending, RoomRead};
@@ -121,7 +121,7 @@ impl Rooms {
         let mut read =
             CountRead { to, token, user: user.into(), rooms: Vec::new(), late: Vec::new(), counts: Vec::new() };
         let mut queries = Vec::new();
-        for room in rooms.split(BETWEEN) {
+        for room in names(rooms) {
             match self.here(room).filter(|here| here.standings.knows(user)) {
                 Some(here) => read.counts.extend(here.missed_by(user, &here.standings.get(user))),
                 None => {

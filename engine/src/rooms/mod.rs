@@ -58,7 +58,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::actors::Actors;
-use crate::follow::BETWEEN;
+use crate::follow::names;
 use crate::id::ShardId;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, Origin, UserLetter};
@@ -373,7 +373,7 @@ impl Rooms {
 
     /// Sessions that received something from a room do not exist: their visits are over.
     pub(crate) fn gone(&mut self, cx: &mut Streams, actors: &mut Actors, room: &str, sessions: &str) {
-        for full in sessions.split(BETWEEN) {
+        for full in names(sessions) {
             let xml = b"<presence type='unavailable'></presence>";
             let kind = Kind::Directed { unavailable: true };
             self.incoming(cx, actors, Incoming { kind, origin: None, from: full, to: room, xml });

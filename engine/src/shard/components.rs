@@ -2,7 +2,7 @@
 
 use crate::components::from_component::{ForServer, speaks_as_component, undeclared};
 use crate::extension::Target;
-use crate::follow::BETWEEN;
+use crate::follow::{BETWEEN, names};
 use crate::id::{ActorKind, ConnId, DomainId};
 use crate::shard::Shard;
 use crate::wire::error::StreamCondition;
@@ -39,7 +39,7 @@ impl Shard {
     pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, (number, xml): (u64, &[u8])) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
         let mut missed = Vec::new();
-        for to in to.split(BETWEEN).filter(|to| !to.is_empty()) {
+        for to in names(to).filter(|to| !to.is_empty()) {
             match cx.kernel.settings.domains.of(to) {
                 Some((domain, ActorKind::Component)) if explicit => {
                     self.components.event_for_component(cx, domain, from, to, xml);

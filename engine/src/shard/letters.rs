@@ -26,7 +26,7 @@ impl Shard {
                     to: batch.str(*to),
                     xml: batch.bytes(*xml),
                 };
-                self.incoming(incoming);
+                self.incoming_in_turn(incoming);
             }
             Letter::Component { domain, there } => self.components.heard_of_component(&mut self.cx, *domain, *there),
             Letter::Delivery(letter) => self.delivery_letter(batch, letter),

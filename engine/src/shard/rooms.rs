@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use crate::extension::push::message;
 use crate::extension::{Target, WAKER, Way};
-use crate::follow::{BETWEEN, Follower, Page};
+use crate::follow::{BETWEEN, Follower, Page, names};
 use crate::id::{ActorKind, SessionId, ShardId};
 use crate::kernel::pending::Asker;
 use crate::letters::{Kind, Letter, Letters, MessageClass, PresenceNews, RoomLetter};
@@ -67,6 +67,7 @@ impl Shard {
     /// The link to this shard was renewed, and messages of rooms there may be lost: sessions of this
     /// home that are in these rooms read their archives, from the last message that arrived.
     pub(super) fn miss_messages_of_rooms(&mut self, peer: ShardId) {
+        self.cast_the_rest();
         let mut missed: Vec<(SessionId, Box<str>, u64)> = Vec::new();
         for id in (0..self.actors.sessions.slots()).filter_map(|slot| self.actors.sessions.id(slot)) {
             // It has ended, or is in no room.
@@ -102,13 +103,13 @@ impl Shard {
     pub(super) fn room_letter(&mut self, batch: &Letters, letter: &RoomLetter) {
         match letter {
             RoomLetter::Cast { kind, from, to, xml, number } => {
-                self.cast(*kind, batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
+                self.cast_in_turn(*kind, batch.str(*from), batch.str(*to), batch.bytes(*xml), *number);
             }
             RoomLetter::CatchUp { room, session, after, asked } => {
                 self.rooms.catch_up(&mut self.cx, batch.str(*room), batch.str(*session), *after, *asked);
             }
             RoomLetter::CaughtUp { room, session, asked, page } => {
-                self.caught_up_in_room(batch.str(*room), batch.str(*session), *asked, batch.bytes(*page));
+                self.caught_up_in_turn(batch.str(*room), batch.str(*session), *asked, batch.bytes(*page));
             }
             RoomLetter::Gone { room, sessions } => {
                 self.rooms.gone(&mut self.cx, &mut self.actors, batch.str(*room), batch.str(*sessions));
@@ -133,12 +134,14 @@ impl Shard {
     }
 
     /// Delivers a stanza of a room to sessions of this home. Those that do not exist are reported to
-    /// the room. An empty stanza asks only for that.
-    fn cast(&mut self, kind: Kind, from: &str, to: &str, unaddressed: &[u8], number: u64) {
-        self.last_of_rooms.received(bare_of(from), number);
+    /// the room. An empty stanza asks only for that. `is_last` says that no session is left.
+    pub(super) fn cast(&mut self, kind: Kind, from: &str, to: &str, unaddressed: &[u8], number: u64, is_last: bool) {
+        if is_last {
+            self.last_of_rooms.received(bare_of(from), number);
+        }
         let mut gone = Vec::new();
         let mut stanza = Vec::with_capacity(unaddressed.len() + 256);
-        for full in to.split(BETWEEN) {
+        for full in names(to) {
             stanza.clear();
             if unaddressed.is_empty() {
                 ask_whether_there(&mut stanza, from, full);
@@ -239,7 +242,7 @@ impl Shard {
     }
 
     /// A room has sent what a session has missed. What does not fit is requested later.
-    fn caught_up_in_room(&mut self, room: &str, full: &str, asked: u32, page: &[u8]) {
+    pub(super) fn caught_up_in_room(&mut self, room: &str, full: &str, asked: u32, page: &[u8]) {
         // It has ended.
         let Some(id) = self.session_of(full) else { return };
         let follower = self.actors.sessions.get_mut(id).and_then(|session| session.behind_in(room));
@@ -326,7 +329,7 @@ impl Shard {
     fn wake_for_room(&mut self, from: &str, to: &str, unaddressed: &[u8]) {
         let details = self.cx.kernel.settings.push_details;
         let body = (details == PushDetails::Body).then(|| read_back(unaddressed, message::text).flatten()).flatten();
-        for account in to.split(BETWEEN) {
+        for account in names(to) {
             let user = self.actors.users.find(account);
             let blocked = user.is_some_and(|user| self.actors.guards(&self.cx, user, Way::In, from).is_some());
             if blocked || !self.cx.kernel.facts.has(WAKER) {

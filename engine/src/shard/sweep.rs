@@ -89,6 +89,7 @@ impl Shard {
         self.contacts.sweep_catch_ups(&mut self.cx, &mut self.actors);
         self.contacts.sweep_interests(&mut self.cx, &mut self.actors);
         self.channels.sweep_listeners(&mut self.cx);
+        self.go_on_casting();
         self.sweep_web_pushes();
         self.channels.sweep_occupants(&mut self.cx);
         self.channels.sweep_occupancy(&mut self.cx);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use throng_engine::id::ConnId;
 use throng_engine::io::{Effect, Input};
-use throng_engine::limits::{ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
+use throng_engine::limits::{ROOM_CAST_AT_ONCE, ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
 use throng_engine::settings::Settings;
 use throng_engine::store::Found;
 use throng_engine::store::room::Seat;
@@ -347,5 +347,31 @@ fn a_listener_ends_up_with_the_truth() {
         assert_eq!(known.keys().collect::<Vec<_>>(), truth.keys().copied().collect::<Vec<_>>(), "seed {seed}");
         let ids: BTreeMap<usize, &String> = truth.values().copied().zip(known.values()).collect();
         assert!(truth.iter().all(|(nick, user)| ids[user] == &known[*nick]), "seed {seed}: one occupant id per user");
+    }
+}
+
+/// RFC 6120 10.1: a large room is served in portions, which pause while much waits for a commit.
+/// Whatever it sends meanwhile keeps its order.
+#[test]
+fn what_a_room_sends_keeps_its_order_over_portions() {
+    let users = 2 * ROOM_CAST_AT_ONCE + 10;
+    let mut scene = Scene::new(users);
+    scene.host.turn(Input::Held { since_s: None, many: true });
+    for text in ["one", "two"] {
+        scene.says(0, &format!("<message type='groupchat' to='{ROOM}'><body>{text}</body></message>"));
+    }
+    let last = users - 1;
+    scene.says(0, &format!("<message type='chat' to='{ROOM}/u{last}'><body>three</body></message>"));
+    let early: Vec<String> = (0..users).map(|user| scene.take(user)).filter(|text| text.contains("<body>")).collect();
+    assert!(early.is_empty(), "delivery pauses: {} {:?}", early.len(), early.first());
+    let effects = scene.host.turn(Input::Held { since_s: None, many: false });
+    let sends = |effect: &&Effect| matches!(effect, Effect::Send { .. });
+    assert!(effects.iter().filter(sends).count() >= users, "in any number of portions");
+    scene.hears(&effects);
+    for user in 0..users {
+        let text = scene.take(user);
+        let said: Vec<&str> = text.split("<body>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+        let wanted: &[&str] = if user == last { &["one", "two", "three"] } else { &["one", "two"] };
+        assert_eq!(said, wanted, "u{user}: {text}");
     }
 }

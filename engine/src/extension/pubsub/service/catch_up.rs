@@ -14,7 +14,7 @@ use super::super::event;
 use super::super::member::Member;
 use super::super::{Answered, error, found_directory, range, row};
 use super::{node_of, notify};
-use crate::follow::{BETWEEN, Page};
+use crate::follow::{Page, names};
 use crate::id::Wall;
 use crate::limits::{MEMBERSHIP_BYTES, NODE_MISSED_BYTES_MAX, NODE_MISSED_ITEMS_MAX, NODE_TOLD_AT_ONCE};
 use crate::store::nodes::{self as rows, Item, Named, Span};
@@ -55,7 +55,7 @@ impl Pending {
 /// one page of the node's members.
 pub fn missed(actor: &str, number: u64, users: &str) -> Step {
     // All of them are among as many rows.
-    let first = users.split(BETWEEN).next().unwrap_or_default();
+    let first = names(users).next().unwrap_or_default();
     let most = NODE_TOLD_AT_ONCE;
     let queries = vec![Named::Members.from_name(actor, first, most, most * MEMBERSHIP_BYTES)];
     let pending = Pending::Missed { actor: actor.into(), number, users: users.into() };
@@ -65,7 +65,7 @@ pub fn missed(actor: &str, number: u64, users: &str) -> Step {
 fn missed_found(actor: &str, number: u64, users: &str, found: &[Found]) -> Answered {
     let (found, _) = range(found.first())?;
     let mut batch = Batch::new();
-    let mut users = users.split(BETWEEN).peekable();
+    let mut users = names(users).peekable();
     for row in found {
         let (Some(bare), Some(mut member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else {
             continue;
