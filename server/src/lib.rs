@@ -6,6 +6,7 @@
 pub mod acme;
 pub mod admin;
 pub mod audit;
+pub mod backup;
 pub mod bench;
 mod breaker;
 pub mod bytestreams;

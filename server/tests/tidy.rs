@@ -257,6 +257,13 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "backup",
+        &[
+            "admin", "bench", "cli", "config", "driver", "http", "jobs", "letters", "links", "log", "plant", "profile",
+            "record", "serve", "thread", "tls", "top", "upload",
+        ],
+    ),
+    (
         "upload",
         &[
             "admin", "bench", "cli", "config", "driver", "jobs", "letters", "links", "log", "plant", "profile",

@@ -10,6 +10,7 @@
 //! ([`ScramKeys`]) do.
 
 mod acme;
+mod backed_up;
 pub mod client;
 pub mod keys;
 mod orders;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::events::Event;
 
 pub use acme::AcmeState;
+pub use backed_up::BackupStanding;
 pub use keys::ScramKeys;
 
 /// Most accounts in one [`Accounts::put`].
@@ -199,6 +201,9 @@ pub struct Status {
     /// Whether the service that decides about requests for channels (`notify_ask`) does not answer.
     #[serde(default)]
     pub ask_down: bool,
+    /// The continuous backup, if there is one.
+    #[serde(default)]
+    pub backup: Option<BackupStanding>,
     /// Why recording has stopped, if the recorder has failed.
     #[serde(default)]
     pub unrecorded: Option<String>,

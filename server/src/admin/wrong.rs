@@ -57,6 +57,10 @@ pub struct Found {
     pub public: Vec<String>,
 }
 
+/// Seconds by which a backup may lag before an operator is needed: what a shorter break of the
+/// network costs is caught up at once.
+const BACKUP_LAG_S: u64 = 10;
+
 impl Status {
     /// All findings that the state alone yields; a new fault in the state needs a new rule here.
     pub fn wrong(&self) -> Vec<Found> {
@@ -164,6 +168,15 @@ impl Status {
                         the reason; the server retries within half a minute";
             let public = "the service of notify_ask is down: requests for its channels are refused";
             found(Ready::Degraded, Bad, "the service of notify_ask", text.into(), public.into());
+        }
+        if let Some(backup) = &self.backup {
+            let lag_s = backup.lag_ms / 1000;
+            let behind = (lag_s >= BACKUP_LAG_S).then(|| format!("lags {lag_s} s behind"));
+            if let Some(what) = behind.clone().or(backup.trouble.is_some().then(|| "does not work".to_owned())) {
+                let why = backup.trouble.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                let weight = if behind.is_some() { Bad } else { Warn };
+                found(Ready::Warns, weight, "the backup", format!("{what}{why}"), format!("the backup {what}"));
+            }
         }
         if let Some(why) = &self.unrecorded {
             let text = format!(

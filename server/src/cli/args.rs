@@ -134,10 +134,20 @@ Examples:
   throng store backup /backups/today       works while the server runs
   throng store backup verify /backups/today
   throng store restore /backups/today --data ./new
+  throng store restore --from file:///backups/live --at 2026-11-29T01:02:03Z --data ./new
+  throng store drill --from file:///backups/live    is the continuous backup good?
   throng store migrate                     upgrade a folder of an earlier version
   throng store partitions                  contents of each of the 4,096 partitions
   throng store export --partition 17 part17.export
   throng store import part17.export --data ./other";
+
+const DRILL: &str = "\
+For cron: exit code 0 if the backup can be restored and all of it is sound, 1 otherwise; --json \
+prints one object. The scratch folder needs as much space as the store.
+
+Examples:
+  throng store drill --from file:///backups/live --age-max 86400 --json
+  throng store drill --from file:///backups/live --at 2026-11-29T01:02:03Z --scratch /var/tmp";
 
 const MIGRATE: &str = "Starting the server does the same. An interrupted migration continues where \
                        it stopped. The only way back to the earlier format is a backup made with \
@@ -303,6 +313,15 @@ fn store() -> Command {
     let folder = |help: &'static str| {
         Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
     };
+    let keyed = |command| with_rows(command, |row| matches!(row.key, "data" | "backup_key"));
+    let from = || {
+        let help = "URL of a continuous backup, as the server's backup_to";
+        Arg::new("from").long("from").value_name("URL").help(help)
+    };
+    let at = || {
+        let help = "Restore the store of this time, such as 2026-11-29T01:02:03Z; the newest if not given";
+        Arg::new("at").long("at").value_name("TIME").requires("from").value_parser(crate::backup::time_ms).help(help)
+    };
     Command::new("store")
         .about("Check, salvage, back up, restore, migrate, export and import the data folder")
         .after_help(STORE)
@@ -337,9 +356,32 @@ fn store() -> Command {
                 ),
         )
         .subcommand(
-            rows(Command::new("restore"))
+            keyed(Command::new("restore"))
                 .about("Create the data folder from a backup; it must not contain a store")
-                .arg(folder("Folder of the backup")),
+                .arg(folder("Folder of the backup").required_unless_present("from").required(false))
+                .arg(from().conflicts_with("folder"))
+                .arg(at()),
+        )
+        .subcommand(
+            keyed(Command::new("drill"))
+                .about("Restore a continuous backup into a scratch folder, check it, and remove it")
+                .after_help(DRILL)
+                .arg(from().required(true))
+                .arg(at())
+                .arg(
+                    Arg::new("scratch")
+                        .long("scratch")
+                        .value_name("DIR")
+                        .value_parser(value_parser!(std::path::PathBuf))
+                        .help("Folder in which the scratch folder is created; the system's for temporary files if not given"),
+                )
+                .arg(
+                    Arg::new("age-max")
+                        .long("age-max")
+                        .value_name("SECONDS")
+                        .value_parser(value_parser!(u64))
+                        .help("Fail if the newest commit in the backup is older"),
+                ),
         )
         .subcommand(
             rows(Command::new("migrate"))

@@ -134,6 +134,15 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
+/// A point in time of a continuous backup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// Where the backup is.
+    pub url: String,
+    /// Milliseconds since 1970; `None` for the newest time.
+    pub at_ms: Option<u64>,
+}
+
 /// The result of reading or copying a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreReport {
@@ -289,6 +298,25 @@ pub trait Program: Sync {
     /// # Errors
     /// There is a store already; the backup is invalid or damaged.
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
+
+    /// Creates the store of the locked folder from a continuous backup, at a point in time.
+    ///
+    /// # Errors
+    /// There is a store already; the backup does not reach that time, or is damaged.
+    fn restore_point(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        from: &Point,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure>;
+
+    /// Restores a continuous backup into a folder within `scratch`, checks the store, and removes
+    /// the folder. The count `age_s` is the age of the newest commit.
+    ///
+    /// # Errors
+    /// It cannot be restored; faults in what was restored are in the report.
+    fn drill(&self, config: &Config, from: &Point, scratch: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
     /// Counts the contents of the partitions of a store at rest, or of a backup.
     ///

@@ -1,8 +1,9 @@
 //! `throng ctl status`: the state in about ten lines, the faults, and, with `--all`, every figure.
 
 use super::{Io, age, bytes, many};
-use crate::admin::Status;
 use crate::admin::wrong::Weight;
+use crate::admin::{BackupStanding, Status};
+use crate::backup::shown;
 use crate::tls::date;
 
 /// Width of the name of a line.
@@ -47,6 +48,9 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     line("traffic", format!("{} in, {} out since start", bytes(came), bytes(went)));
     line("memory", memory(status));
     certificates(status).into_iter().for_each(|certificates| line("certificate", certificates));
+    if let Some(backup) = &status.backup {
+        line("backup", backed_up(backup));
+    }
     for found in status.wrong() {
         let (name, colour) = match found.wrong.weight {
             Weight::Bad => ("WRONG", "31"),
@@ -92,6 +96,15 @@ fn certificates(status: &Status) -> Option<String> {
     };
     let (until, next) = (date(expires_s), date(first.next_s));
     Some(format!("of {} until {until}, renewed about {next}{others}", first.name))
+}
+
+/// The continuous backup.
+fn backed_up(backup: &BackupStanding) -> String {
+    let BackupStanding { to, encrypted, lag_ms, kept_bytes, full_s, .. } = backup;
+    let full = full_s.map_or_else(|| "no full piece yet".into(), |s| format!("full at {}", shown(s * 1000)));
+    let how = if *encrypted { "encrypted" } else { "not encrypted" };
+    let waits = if *kept_bytes > 0 { format!(", {} wait on disk", bytes(*kept_bytes)) } else { String::new() };
+    format!("to {to}, {how}: {:.1} s behind{waits}, {full}", *lag_ms as f64 / 1000.0)
 }
 
 /// Resident memory and its parts: the three figures add up to it.

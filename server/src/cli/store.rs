@@ -1,4 +1,4 @@
-//! `throng store`: check, salvage, backup and its verification, restore, migrate. Commands on
+//! `throng store`: check, salvage, backup and its verification, restore, drill, migrate. Commands on
 //! partitions have a file of their own.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use super::accounts::{ask_failure, in_use, lock_failure, no_folder, tell_tightened};
-use super::{Exit, Failure, Io, Program, StoreReport, many};
+use super::{Exit, Failure, Io, Point, Program, StoreReport, many};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done};
 use crate::config::Loaded;
@@ -32,6 +32,9 @@ pub fn run(
         return super::partitions::run(name, matches, loaded, io, program);
     }
     let config = &loaded.config;
+    if name == "drill" {
+        return drill(matches, loaded, io, program);
+    }
     let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");
     if name != "restore" && !config.data.exists() {
         return Err(no_folder(config));
@@ -55,7 +58,10 @@ pub fn run(
         }
         ("backup", Ok(lock)) => program.backup(config, &lock, folder(), &mut |line| io.tell(line))?,
         ("migrate", Ok(lock)) => program.migrate(config, &lock, &mut |line| io.tell(line))?,
-        (_, Ok(lock)) => program.restore(&lock, folder(), &mut |line| io.tell(line))?,
+        (_, Ok(lock)) => match point(matches) {
+            Some(point) => program.restore_point(config, &lock, &point, &mut |line| io.tell(line))?,
+            None => program.restore(&lock, folder(), &mut |line| io.tell(line))?,
+        },
     };
     tell(name, &report, io);
     let wrong = report.wrong.len();
@@ -68,6 +74,32 @@ pub fn run(
         _ => Err(Failure::failed(format!(
             "the store is damaged ({things} found): run `throng store salvage --into DIR` to \
              recover intact rows, or `throng store restore` to restore a backup"
+        ))),
+    }
+}
+
+/// The point in time of a continuous backup that was asked for.
+fn point(matches: &ArgMatches) -> Option<Point> {
+    let url = matches.get_one::<String>("from")?.clone();
+    Some(Point { url, at_ms: matches.get_one("at").copied() })
+}
+
+/// `throng store drill --from URL`, which needs no data folder.
+fn drill(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let point = point(matches).expect("clap requires it");
+    let scratch = matches.get_one::<PathBuf>("scratch").cloned().unwrap_or_else(std::env::temp_dir);
+    let mut report = program.drill(&loaded.config, &point, &scratch, &mut |line| io.tell(line))?;
+    let age_s = report.counts.iter().find(|(name, _)| name == "age_s").map_or(0, |(_, age_s)| *age_s);
+    if let Some(max) = matches.get_one::<u64>("age-max").filter(|max| age_s > **max) {
+        report.wrong.push(format!("the newest commit in the backup is {age_s} s old, more than {max}"));
+    }
+    tell("drill", &report, io);
+    match report.wrong.len() {
+        0 => Ok(()),
+        wrong => Err(Failure::failed(format!(
+            "the backup {} failed the drill ({} found): look at `throng ctl status` of the server that writes it",
+            point.url,
+            many(wrong as u64, "fault")
         ))),
     }
 }
@@ -94,10 +126,10 @@ fn tell(name: &str, report: &StoreReport, io: &mut Io) {
         let counts = report.counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
         let counts = serde_json::Value::Object(counts);
         let mut told = json!({ "done": name, "counts": counts, "wrong": report.wrong });
-        if matches!(name, "check" | "salvage" | "backup verify") {
+        if matches!(name, "check" | "salvage" | "backup verify" | "drill") {
             told["damage"] = json!(report.damage);
         }
-        if matches!(name, "check" | "salvage" | "backup verify" | "migrate") {
+        if matches!(name, "check" | "salvage" | "backup verify" | "migrate" | "restore" | "drill") {
             told["notes"] = json!(report.notes);
         }
         io.say_json(&told);

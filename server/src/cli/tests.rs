@@ -573,8 +573,28 @@ fn stores_are_checked_copied_and_restored() {
     assert!(value["wrong"].is_array() && value["damage"].is_array() && value["notes"].is_array(), "{value}");
     assert_eq!(bench.run("store backup verify").exit, Exit::Usage);
     assert_eq!(bench.run("store backup").exit, Exit::Usage);
+    let went = bench.run("store drill --from file:///live --scratch /var/tmp --age-max 30 --json");
+    assert!(went.exit == Exit::Done && went.out.contains("\"age_s\":30"), "{}{}", went.out, went.err);
+    let went = bench.run("store drill --from file:///live --scratch /var/tmp --age-max 29");
+    assert!(went.exit == Exit::Failed && went.out.contains("30 s old, more than 29"), "{}{}", went.out, went.err);
+    assert_eq!(bench.run("store restore --from file:///live --at 2023-11-14T22:13:20.5Z").exit, Exit::Done);
+    for wrong in
+        ["drill", "restore --at 2023-11-14T22:13:20Z", "restore /a --from file:///b", "restore --from u --at x"]
+    {
+        assert_eq!(bench.run(&format!("store {wrong}")).exit, Exit::Usage, "{wrong}");
+    }
+    let drilled = ["drill file:///live /var/tmp"; 2];
     let verified = ["verify /backups/today", "verify /backups/rotten", "verify /backups/rotten"];
-    assert_eq!(bench.calls(), [&["copy /backups/today", "restore /backups/today"], &verified[..]].concat());
+    assert_eq!(
+        bench.calls(),
+        [
+            &["copy /backups/today", "restore /backups/today"],
+            &verified[..],
+            &drilled,
+            &["restore file:///live Some(1700000000500)"]
+        ]
+        .concat()
+    );
     let _serving = bench.serve();
     let went = bench.run("store backup /backups/live --json");
     assert_eq!(went.out, "{\"counts\":{\"rows\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);

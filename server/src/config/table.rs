@@ -1243,6 +1243,26 @@ options! {
         "They are accepted again when a quarter more is free. Compaction needs another 0.7 GB, and \
          up to 2.6 GB to be most efficient: docs/decisions/0001-storage-engine.md.";
 
+    // Continuous backup.
+    Store Main Restart backup_to: String, Kind::TextOrNone, "",
+        "Where to back the store up continuously: file:///FOLDER; empty for nowhere.",
+        "Commits are in the backup within a second. Full pieces are written now and then. `throng \
+         store restore --from` restores any second of the kept time. See docs/backup.md.";
+    Store Main Restart backup_key: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the key that encrypts the backup: 64 hexadecimal digits.",
+        "`openssl rand -hex 32` writes one. Keep a copy elsewhere: without the key, the backup \
+         cannot be restored.";
+    Store Detail Restart backup_full_seconds: Duration, Kind::Seconds { min: 60, max: 365 * DAY }, "1d",
+        "Time between two full pieces of the backup.",
+        "A restore reads one full piece and the journal that follows it.";
+    Store Main Restart backup_keep_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "7d",
+        "Time to which the backup can be restored.",
+        "Older pieces are removed when a full piece is complete.";
+    Store Detail Restart backup_journal_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "1GiB",
+        "Bytes of the journal that stay on disk while the place of the backup does not take them.",
+        "Beyond that, or with less free space than twice free_bytes_min, they are given up, and \
+         the backup begins anew with a full piece.";
+
     // Activity recorder.
     Recorder Detail Restart recorder: bool, Kind::Switch, "true",
         "Record the activity of host and server every second in the folder recorder of the data \

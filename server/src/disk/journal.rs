@@ -19,7 +19,7 @@ use crate::entropy::Entropy;
 use crate::waits::{self, Place};
 
 /// A file for reuse.
-const SPARE: &str = "spare";
+pub(super) const SPARE: &str = "spare";
 /// The future next segment.
 const NEXT: &str = "next";
 const ENDING: &str = "journal";
@@ -193,18 +193,23 @@ impl Journal {
         self.head.number
     }
 
+    /// Sequence number of the next group.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Sequence number of the first group of the segment being written.
     pub(super) fn first(&self) -> u64 {
         self.head.first
     }
 
-    /// Writes the batches as one group and syncs it; returns its operations (`group`).
+    /// Writes the batches as one group and syncs it.
     ///
     /// # Errors
     /// [`DiskError::OutOfSpace`] if there was no space: nothing has changed, and the call may be
     /// repeated. Otherwise the file system's, after which the journal must not be written to any
     /// more.
-    pub(super) fn append(&mut self, batches: &[Batch]) -> Result<&[u8], DiskError> {
+    pub(super) fn append(&mut self, batches: &[Batch]) -> Result<(), DiskError> {
         self.buffer.clear();
         // An earlier group may have been much larger than most.
         self.buffer.shrink_to(BUFFER_BYTES_MAX);
@@ -221,7 +226,12 @@ impl Journal {
         }
         self.end += self.buffer.len() as u64;
         self.next += 1;
-        Ok(&self.buffer[GROUP_HEAD_BYTES..])
+        Ok(())
+    }
+
+    /// Operations (`group`) of the group that was appended last, without a pause since.
+    pub(super) fn last(&self) -> &[u8] {
+        &self.buffer[GROUP_HEAD_BYTES..]
     }
 
     /// Begins the next segment. The previous one is complete: [`retire`] it when its rows are in

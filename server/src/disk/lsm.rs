@@ -34,6 +34,7 @@ use super::memory::{actor_end, flat};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{self, Pace};
+use super::shipping;
 use super::space::{accepting_bytes, sync_dir};
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::{self, Tables};
@@ -83,6 +84,11 @@ impl LsmEngine {
         let folder = dir.join("journal");
         let (mut recovered, mut replayed) = (Vec::<Arc<Memtable>>::new(), 0);
         let in_tables = InTables { newest: tables.newest(), next_group: tables.next_group()? };
+        match options.shipping {
+            Some(_) => shipping::keep_all(&folder, in_tables.newest)?,
+            None if folder.exists() => shipping::drop_kept(&folder).map_err(DiskError::at(&folder))?,
+            None => {}
+        }
         let journal = Journal::open(&folder, in_tables, random, &mut |segment| {
             let memtable = Memtable::new(segment.number, segment.first(), rows());
             if !segment.groups().all(|group| memtable.apply(group)) {
@@ -95,6 +101,9 @@ impl LsmEngine {
             recovered.insert(0, Arc::new(memtable));
             Ok(())
         })?;
+        if let Some(shipping) = &options.shipping {
+            shipping.set_synced(journal.next());
+        }
         // The names of both folders, without which their content is not found.
         sync_dir(dir)?;
         // The newest segment is continued, unless nothing of it could be read.
@@ -114,6 +123,7 @@ impl LsmEngine {
             wide: AtomicBool::new(false),
             bytes_s: AtomicU64::new(u64::MAX),
             wide_bytes: wide_bytes(options),
+            shipping: options.shipping.clone(),
             give_back: options.give_back,
             seen: Seen::default(),
         });
@@ -262,7 +272,11 @@ impl Engine for LsmEngine {
         let bytes = batches.iter().map(Batch::bytes).sum();
         self.make_room(&mut writer, bytes)?;
         let began = Instant::now();
-        let group = writer.journal.append(batches)?;
+        writer.journal.append(batches)?;
+        if let Some(shipping) = &self.store.shipping {
+            shipping.set_synced(writer.journal.next());
+        }
+        let group = writer.journal.last();
         let counters = &self.store.seen.counters;
         counters.syncs.one();
         add_us(&counters.sync_us, began.elapsed());

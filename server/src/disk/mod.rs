@@ -56,6 +56,7 @@ pub mod restore;
 pub mod salvage;
 pub mod segment;
 pub mod shared;
+pub mod shipping;
 pub mod space;
 mod still;
 mod stored;
@@ -65,6 +66,7 @@ mod worker;
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use throng_engine::store::{Batch, Found, Query, Table};
@@ -258,6 +260,8 @@ pub struct Options {
     pub read_threads: usize,
     /// How often free space is checked.
     pub space_interval: Duration,
+    /// How far the journal is in a continuous backup, if there is one: what it lacks is kept.
+    pub shipping: Option<Arc<shipping::Shipping>>,
     /// Called by the store's threads after large pieces of work: returns the thread's free memory
     /// to the system.
     pub give_back: fn(),
@@ -278,6 +282,7 @@ impl Default for Options {
             shard_reads_max: 1024,
             read_threads: 2,
             space_interval: Duration::from_secs(1),
+            shipping: None,
             give_back: || {},
         }
     }

@@ -5,13 +5,15 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
+use throng_engine::store::{Batch, OpView};
+
 use super::backup::{COMPLETE, entries, refuse_full, sync_tree, write_synced};
 use super::check::{self, Report, ValueCheck};
 use super::folder::{RESTORING, engine_folder};
-use super::format::{self, FORMATS};
+use super::format::{self, FORMAT_VERSION, FORMATS};
 use super::lsm::LsmEngine;
 use super::space::{sync_dir, sync_name};
-use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, lock};
+use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, copy, group, lock};
 
 /// Changes a new store before it can be opened by anything else.
 pub type Finish<'a> = &'a dyn Fn(&(dyn Engine + 'static)) -> Result<(), DiskError>;
@@ -91,6 +93,80 @@ pub fn restore(
     sync_name(folder)?;
     Ok(bytes)
 }
+
+/// A row's flat key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// Rows and groups of the journal from which a store is made anew.
+pub trait Pieces {
+    /// The next row, in the order of the keys.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn row(&mut self) -> Result<Option<Row>, DiskError>;
+
+    /// After all rows: the operations (`group`) of the next group.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn group(&mut self) -> Result<Option<Vec<u8>>, DiskError>;
+}
+
+/// Creates the store of the locked data folder, which must have none yet, from rows and the groups
+/// that follow them. `finish` as in [`restore`]. Returns the number of rows and of groups.
+///
+/// # Errors
+/// [`DiskError::NotEmpty`], [`DiskError::NoBackup`]; those of the pieces; the file system's.
+pub fn rebuild(
+    pieces: &mut dyn Pieces,
+    into: &FolderLock,
+    finish: Finish<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(u64, u64), DiskError> {
+    let folder = into.folder();
+    refuse_full(folder, &STAYING)?;
+    write_synced(&folder.join(RESTORING), b"")?;
+    let store = engine_folder(folder);
+    fs::create_dir_all(&store).map_err(DiskError::at(&store))?;
+    let rows = std::iter::from_fn(|| pieces.row().transpose());
+    let rows = copy::write_store(&store, rows.map(|row| row.map(|(key, value)| (key.into(), value.into()))), progress)?;
+    format::mark(&store, FORMAT_VERSION)?;
+    let engine = LsmEngine::open(&store, &Options::default())?;
+    let (mut groups, mut batch) = (0, Batch::new());
+    loop {
+        let group = pieces.group()?;
+        if let Some(group) = &group {
+            groups += 1;
+            for placed in group::operations(group) {
+                let placed = placed.ok_or_else(|| DiskError::NoBackup("a group has no operations".into()))?;
+                match placed.op {
+                    OpView::Put { table, actor, sort, value } => batch.put(table, actor, sort, &[value]),
+                    OpView::Delete { table, actor, sort } => batch.delete(table, actor, sort),
+                    OpView::DeleteRange { table, actor, from, until } => batch.delete_range(table, actor, from, until),
+                    OpView::DeleteActor { table, actor } => batch.delete_actor(table, actor),
+                }
+            }
+        }
+        if batch.bytes() >= REBUILT_BYTES || (group.is_none() && !batch.is_empty()) {
+            engine.commit(std::slice::from_ref(&batch))?;
+            batch.clear();
+        }
+        if group.is_none() {
+            break;
+        }
+    }
+    finish(&engine)?;
+    drop(engine);
+    sync_tree(folder)?;
+    let unfinished = folder.join(RESTORING);
+    fs::remove_file(&unfinished).map_err(DiskError::at(&unfinished))?;
+    sync_dir(folder)?;
+    sync_name(folder)?;
+    Ok((rows, groups))
+}
+
+/// Bytes of groups per commit of a store that is made anew.
+const REBUILT_BYTES: usize = 4 << 20;
 
 /// Checks that the folder is a complete backup.
 fn refuse_unfinished(from: &Path) -> Result<(), DiskError> {

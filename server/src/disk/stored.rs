@@ -17,6 +17,7 @@ use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{Limits, NARROW, WIDE};
 use super::ranges::Ranges;
+use super::shipping::{self, Shipping};
 use super::space::FreeBytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
@@ -43,6 +44,8 @@ pub(super) struct Stored {
     pub(super) wide_bytes: u64,
     /// Bytes per second that may be committed.
     pub(super) bytes_s: AtomicU64,
+    /// What a continuous backup still needs of the journal.
+    pub(super) shipping: Option<Arc<Shipping>>,
     pub(super) give_back: fn(),
     pub(super) free_bytes: FreeBytes,
     /// Its counters.
@@ -58,9 +61,16 @@ const CALM: Duration = Duration::from_secs(8);
 pub(super) struct Flushing {
     /// The segment to retire before the next table is written: an older one must never outlive a
     /// newer one.
-    retiring: Option<u64>,
+    retiring: Option<Retiring>,
     /// When it last wrote a table.
     last: Option<Instant>,
+}
+
+/// A segment whose rows are in tables, and the group after its last one.
+#[derive(Clone, Copy)]
+struct Retiring {
+    number: u64,
+    end: u64,
 }
 
 /// The memory tables. Replaced as a whole, so that a reader notices whether they changed meanwhile.
@@ -111,8 +121,11 @@ impl Stored {
     /// Writes the oldest sealed memory table to tables, and retires its segment; `false` if there
     /// is none.
     pub(super) fn flush(&self, flushing: &mut Flushing, merger: &Worker) -> Result<bool, DiskError> {
-        if let Some(number) = flushing.retiring {
-            journal::retire(&self.journal, number)?;
+        if let Some(Retiring { number, end }) = flushing.retiring {
+            match &self.shipping {
+                Some(shipping) if shipping.needs(end) => shipping::keep(&self.journal, number)?,
+                _ => journal::retire(&self.journal, number)?,
+            }
             flushing.retiring = None;
         }
         let layers = self.layers.load();
@@ -147,7 +160,7 @@ impl Stored {
             let sealed = layers.sealed.iter().filter(|layer| layer.number != oldest.number).cloned().collect();
             Layers { active: layers.active.clone(), sealed }
         });
-        flushing.retiring = Some(oldest.number);
+        flushing.retiring = Some(Retiring { number: oldest.number, end: behind });
         let before = flushing.last.replace(Instant::now());
         let calm = self.resting.load(Ordering::Relaxed) || before.is_some_and(|before| before.elapsed() > CALM);
         self.calm.store(calm, Ordering::Relaxed);

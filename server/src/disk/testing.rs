@@ -10,7 +10,7 @@ use super::format::{FORMAT_VERSION, Formats, Step, StoredRow};
 use super::{DiskError, Engine, FolderLock, LockError, Options, Store, Wake};
 
 /// Small buffers, so that tables are written and merged in a short test.
-pub(super) fn small() -> Options {
+pub(crate) fn small() -> Options {
     Options {
         cache_bytes: 1 << 20,
         buffer_bytes: 128 << 10,
@@ -70,7 +70,7 @@ pub(super) fn panics() -> super::commit::Fatal {
     Arc::new(|error| panic!("{error}"))
 }
 
-pub(super) fn put(table: Table, actor: &str, sort: &[u8], value: &[u8]) -> Batch {
+pub(crate) fn put(table: Table, actor: &str, sort: &[u8], value: &[u8]) -> Batch {
     let mut batch = Batch::new();
     batch.put(table, actor.as_bytes(), sort, &[value]);
     batch
@@ -104,7 +104,7 @@ pub(super) fn rows(engine: &dyn Engine, table: Table, actor: &str) -> Vec<Row> {
 }
 
 /// Everything in a store.
-pub(super) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = Vec::new();
     engine
         .scan(&mut |key, value| {
@@ -116,7 +116,7 @@ pub(super) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Waits until something holds; fails after [`LONG`].
-pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < LONG, "waited {LONG:?} for: {what}");

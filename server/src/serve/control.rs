@@ -91,6 +91,8 @@ pub(super) struct Running {
     pub(super) uploads: OnceLock<Arc<UploadCounters>>,
     /// Counters of bytestreams, if there is a proxy.
     pub(super) bytestreams: OnceLock<Arc<StreamCounters>>,
+    /// The continuous backup, if there is one.
+    pub(super) backup: OnceLock<super::shipped::Shown>,
     /// The data for checking channel tokens.
     pub(super) access: ArcSwap<Option<Arc<Access>>>,
     pub(super) traces: super::traces::Traces,
@@ -125,6 +127,7 @@ impl Running {
             http: OnceLock::new(),
             uploads: OnceLock::new(),
             bytestreams: OnceLock::new(),
+            backup: OnceLock::new(),
             access: ArcSwap::from_pointee(links.settings.web.channels.access.clone()),
             traces: super::traces::Traces::default(),
             acme: OnceLock::new(),
@@ -495,6 +498,7 @@ impl Control for Running {
                 down.filter_map(|back_end| domain(back_end.of())).collect()
             },
             ask_down: self.links.back_ends.iter().any(|back_end| *back_end.of() == Of::Channels && back_end.is_down()),
+            backup: self.backup.get().map(|backup| backup.status()),
             unrecorded: crate::record::failure().map(str::to_owned),
             log_lines_lost: crate::log::lost_lines(),
             not_reloaded: (**self.not_reloaded.load()).clone(),

@@ -38,6 +38,7 @@ mod retention;
 mod room;
 mod rooms;
 mod settings;
+mod shipped;
 mod shown;
 mod stop;
 mod supervised;
@@ -69,7 +70,7 @@ use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Access, Arrive, Checked, Failure, Import, Leave, Partitions, Program, Say, StoreReport};
+use crate::cli::{Access, Arrive, Checked, Failure, Import, Leave, Partitions, Point, Program, Say, StoreReport};
 use crate::clock::{self, Clock, Watch};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
@@ -188,6 +189,20 @@ impl Program for Throng {
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
     }
 
+    fn restore_point(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        from: &Point,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure> {
+        shipped::restore(config, lock, from, say).map(|(report, _)| report)
+    }
+
+    fn drill(&self, config: &Config, from: &Point, scratch: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
+        shipped::drill(config, from, scratch, say)
+    }
+
     fn partitions(&self, _: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Partitions, Failure> {
         let still = Still::open(lock).map_err(disk_failure)?;
         partitions::count(&still, &mut told(say, "rows read"))
@@ -266,7 +281,7 @@ impl Program for Throng {
 
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         Store::must_be_there(lock).map_err(disk_failure)?;
-        migrate(config, lock, say)?.close();
+        migrate(&settings::disk_options(config), lock, say)?.close();
         let notes = vec![format!("the store has format {}", disk::format::FORMAT_VERSION)];
         Ok(StoreReport { notes, ..StoreReport::default() })
     }
@@ -294,9 +309,9 @@ fn raise_node_floors(engine: &Rows, not_before: SystemTime) -> Result<(), DiskEr
 }
 
 /// Opens the store; one of an earlier format is converted first, with progress once per second.
-fn migrate(config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Store, Failure> {
+fn migrate(options: &disk::Options, lock: &FolderLock, say: Say<'_>) -> Result<Store, Failure> {
     let mut last: Option<(Instant, u32)> = None;
-    let store = Store::migrate(lock, &settings::disk_options(config), &mut |progress| {
+    let store = Store::migrate(lock, options, &mut |progress| {
         let Progress { from, to, what, permille, rows } = *progress;
         if last.is_none_or(|(told, of)| of != from || told.elapsed() > Duration::from_secs(1)) {
             last = Some((Instant::now(), from));
@@ -521,8 +536,11 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         certificate::warn(certificates, config);
     }
     let before = opened::before(lock);
+    let backup = shipped::open(config)?;
+    let options =
+        disk::Options { shipping: backup.as_ref().map(shipped::Opened::shipping), ..settings::disk_options(config) };
     manager.starting("opening the store", STEP);
-    let store = migrate(config, lock, &mut |line| {
+    let store = migrate(&options, lock, &mut |line| {
         tracing::info!("{line}");
         manager.starting(line, STEP);
     })?;
@@ -552,6 +570,11 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         }
         _ => None,
     };
+    let backup = backup.map(|opened| opened.start(engine.clone())).transpose()?;
+    let backup = backup.map(|(backup, shown)| {
+        let _ = running.backup.set(shown);
+        backup
+    });
     let running = Arc::new(running);
     if let Some(orders) = server.orders.take() {
         let control = running.clone();
@@ -604,6 +627,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         Stopped::Whole { cut } => cut,
         Stopped::Cut(left) => end::at_once(end::CUT, &left),
     };
+    // Everything is durable: the rest of the journal goes to the backup.
+    drop(backup);
     wishes.closed();
     // Requests to a shard now fail at once.
     drop((watch, registrations, invitations, retention, restoring, clock));

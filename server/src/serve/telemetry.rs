@@ -79,6 +79,7 @@ impl Telemetry for Running {
         };
         let uploads = self.uploads.get().map(|counters| alone("upload", counters.list()));
         let bytestreams = self.bytestreams.get().map(|counters| alone("bytestreams", counters.list()));
+        let backup = self.backup.get().map(|backup| alone("backup", backup.standing.counters().list()));
         let users = |back_end: &Arc<Standing>| match back_end.of() {
             Of::Users(domain) => Some((domain.clone(), back_end.counters().list().into_iter().map(number).collect())),
             Of::Channels => None,
@@ -92,7 +93,7 @@ impl Telemetry for Running {
         };
         let sets: Vec<_> = self.links.push_services.iter().map(pushed).collect();
         let pushed = (!sets.is_empty()).then_some(Numbers { of: "push_service", by: Some("service"), sets });
-        let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked).chain(pushed);
+        let alone = uploads.into_iter().chain(bytestreams).chain(backup).chain(users).chain(asked).chain(pushed);
         self.links.known.works().into_iter().map(numbers).chain(alone).collect()
     }
 

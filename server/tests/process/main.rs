@@ -6,6 +6,7 @@ mod bench;
 mod certificates;
 mod channels;
 mod clock;
+mod continuous;
 mod counted;
 mod doctor;
 mod faults;

@@ -10,7 +10,7 @@ use throng_engine::id::partition;
 use crate::channels::free_address;
 use crate::support::{Host, good, throng};
 
-fn ask(http: &str, request: &str) -> String {
+pub(crate) fn ask(http: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(http).expect("a connection");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
@@ -28,10 +28,17 @@ fn start(host: &mut Host) -> String {
 
 /// The number of the published item.
 fn publish(http: &str, item: &str) -> u64 {
+    publish_to(http, "news", item).expect("published")
+}
+
+/// The number of an item that was published to a channel; `None` if there is no answer.
+pub(crate) fn publish_to(http: &str, channel: &str, item: &str) -> Option<u64> {
     let head = format!("Host: x\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}", item.len());
-    let answer = ask(http, &format!("POST /n/news HTTP/1.1\r\n{head}\r\n\r\n{item}"));
-    let id = answer.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next());
-    id.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    let mut stream = TcpStream::connect(http).ok()?;
+    write!(stream, "POST /n/{channel} HTTP/1.1\r\n{head}\r\n\r\n{item}").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split("\"id\":\"").nth(1)?.split('"').next()?.parse().ok()
 }
 
 fn behind(http: &str, place: u64) -> String {

@@ -447,6 +447,16 @@ impl Program for Memory {
         Ok(StoreReport::default())
     }
 
+    fn restore_point(&self, _: &Config, _: &FolderLock, from: &Point, _: Say<'_>) -> Result<StoreReport, Failure> {
+        self.note(format!("restore {} {:?}", from.url, from.at_ms));
+        Ok(StoreReport::default())
+    }
+
+    fn drill(&self, _: &Config, from: &Point, scratch: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
+        self.note(format!("drill {} {}", from.url, scratch.display()));
+        Ok(StoreReport { counts: vec![("age_s".into(), 30)], ..StoreReport::default() })
+    }
+
     fn partitions(&self, _: &Config, _: &FolderLock, _: Say<'_>) -> Result<Partitions, Failure> {
         let count =
             |partition, rows| PartitionCount { partition, rows, bytes: rows * 100, ..PartitionCount::default() };
