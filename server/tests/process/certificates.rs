@@ -384,7 +384,7 @@ fn the_hook_for_certbot_copies_what_the_server_may_read_and_reloads_it() {
     assert!(hook("false").contains("was not reloaded"), "a server that does not run is no failure");
     let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
     let own = into.join("capulet.example");
-    assert_eq!((mode(&own), mode(&own.join("privkey.pem")), mode(&into)), (0o700, 0o600, 0o700));
+    assert_eq!((mode(&own), mode(&own.join("privkey.pem")), mode(&into)), (0o750, 0o640, 0o750));
     let flags = ["--virtual-hosts", "capulet.example", "--tls-folder", text(&into)];
     let data = tempfile::tempdir().expect("a folder");
     let server = Server::start_in(data, &flags);
@@ -405,4 +405,53 @@ fn the_hook_for_certbot_copies_what_the_server_may_read_and_reloads_it() {
         assert_eq!(fs::read(own.join(name)).expect("a file"), fs::read(live.join(name)).expect("a file"));
     }
     assert_eq!(fs::read_dir(&into).expect("a folder").count(), 2, "a link, and what it leads to");
+}
+
+/// Folders that the hook has not made are left alone, wherever a link leads to, and a domain in
+/// between ends nothing.
+#[test]
+fn the_hook_for_certbot_removes_only_what_it_has_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (live, into) = (folder.path().join("live/capulet.example"), folder.path().join("certificates"));
+    fs::create_dir_all(&live).expect("a folder");
+    for name in ["fullchain.pem", "privkey.pem"] {
+        fs::write(live.join(name), "new").expect("a file");
+    }
+    // An operator's own choice: a link to certbot's folder; and one to a folder elsewhere.
+    fs::create_dir(&into).expect("a folder");
+    let elsewhere = folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    fs::write(elsewhere.join("kept"), "").expect("a file");
+    std::os::unix::fs::symlink("../live/capulet.example", into.join("capulet.example")).expect("a link");
+    std::os::unix::fs::symlink(&elsewhere, into.join("montague.example")).expect("a link");
+    std::os::unix::fs::symlink(".verona.example.a/../.", into.join("verona.example")).expect("a link");
+    // A folder by hand, and the remains of a hook that was interrupted.
+    for of in ["paris.example", ".paris.example.before"] {
+        fs::create_dir(into.join(of)).expect("a folder");
+        fs::write(into.join(of).join("fullchain.pem"), "old").expect("a file");
+    }
+    let user = std::process::Command::new("id").arg("-un").output().expect("id runs").stdout;
+    let user = String::from_utf8(user).expect("text");
+    let domains = ["capulet.example", "montague.example", "verona.example", "paris.example"];
+    for _ in 0..2 {
+        let mut command =
+            std::process::Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/certbot/throng"));
+        // A name that a shell would take for all files of the current folder.
+        command.env("RENEWED_LINEAGE", &live).env("RENEWED_DOMAINS", format!("* {}", domains.join(" ")));
+        command.env("THRONG_CERTIFICATES", &into).env("THRONG_USER", user.trim()).env("THRONG_RELOAD", "true");
+        good(&command.current_dir(&elsewhere).output().expect("the hook runs"));
+        for domain in domains {
+            let own = into.join(domain);
+            assert!(own.is_symlink(), "{domain}");
+            assert_eq!(fs::read_to_string(own.join("fullchain.pem")).expect("a file"), "new", "{domain}");
+        }
+        assert!(live.join("privkey.pem").exists() && elsewhere.join("kept").exists());
+        // A link and a folder for each.
+        let names: Vec<String> = fs::read_dir(&into)
+            .expect("a folder")
+            .map(|entry| entry.expect("it").file_name().into_string().expect("text"))
+            .collect();
+        assert_eq!(names.len(), 2 * domains.len(), "{names:?}");
+        assert!(!names.iter().any(|name| name.contains("kept") || name.ends_with(".before")), "{names:?}");
+    }
 }
