@@ -9,7 +9,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr as Address, UnixDatagram};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ impl Manager {
 
     /// The start has got this far, and may take `most` more.
     pub fn starting(&self, status: &str, most: Duration) {
-        self.report(&["", &format!("EXTEND_TIMEOUT_USEC={}", most.as_micros())], status);
+        self.report(&[&format!("EXTEND_TIMEOUT_USEC={}", most.as_micros())], status);
     }
 
     /// The process serves: after the start, and after [`Manager::reloading`].
@@ -94,7 +93,7 @@ impl Manager {
     fn report(&self, states: &[&str], status: &str) {
         // A line break would begin another state.
         let status = format!("STATUS={}", status.replace(char::is_control, " "));
-        let states: Vec<&str> = states.iter().copied().filter(|s| !s.is_empty()).chain([&*status]).collect();
+        let states: Vec<&str> = states.iter().copied().chain([&*status]).collect();
         self.send(&states.join("\n"));
     }
 
@@ -111,15 +110,6 @@ impl Manager {
             tracing::warn!(%error, "cannot report to the service manager (NOTIFY_SOCKET); this is logged once");
         }
     }
-}
-
-/// The manager, and the sockets that it has opened.
-#[derive(Debug, Default)]
-pub struct Service {
-    /// The manager.
-    pub manager: Arc<Manager>,
-    /// Its sockets.
-    pub sockets: Sockets,
 }
 
 /// A listening socket that the manager has opened.

@@ -30,6 +30,9 @@ const PATIENCE_ORPHAN: Duration = Duration::from_secs(10);
 /// collide again.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// The queue of a listener with a single thread, like those of the standard library.
+const BACKLOG: i32 = 128;
+
 /// Which sockets may share the port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
@@ -37,12 +40,17 @@ enum Sharing {
     OwnSockets,
 }
 
-fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::Result<TcpListener> {
+fn socket(addr: SocketAddr, only_v6: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     if addr.is_ipv6() {
         socket.set_only_v6(only_v6)?;
     }
     socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::Result<TcpListener> {
+    let socket = socket(addr, only_v6)?;
     socket.set_reuse_port(sharing == Sharing::OwnSockets)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
@@ -96,12 +104,17 @@ pub fn listener_copies(socket: &TcpListener, count: usize) -> io::Result<Vec<Tcp
 }
 
 /// The only listener of an address, for a single-threaded caller. Blocking, like those of the
-/// standard library.
+/// standard library. An IPv6 wildcard also accepts IPv4 peers, unless `only_v6`.
 ///
 /// # Errors
 /// As [`own_listeners`]; without retries unless `patient`.
-pub fn own_listener(addr: SocketAddr, patient: bool) -> io::Result<TcpListener> {
-    retried(addr, patient, || TcpListener::bind(addr))
+pub fn own_listener(addr: SocketAddr, only_v6: bool, patient: bool) -> io::Result<TcpListener> {
+    retried(addr, patient, || {
+        let socket = socket(addr, only_v6)?;
+        socket.bind(&addr.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    })
 }
 
 /// Retries for a while if the address is in use, then names the holder in the error.
@@ -153,7 +166,7 @@ mod tests {
             let expected = format!("port {} is in use by this process", address.port());
             assert!(error.to_string().starts_with(&expected), "{error}");
         }
-        assert!(own_listener(address, false).is_err());
+        assert!(own_listener(address, false, false).is_err());
         // The IPv6 wildcard alone is a different address, as intended by an operator who configures
         // both.
         own_listeners(dual, true, 2, 16).expect("no IPv4 in it");
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn of_servers_that_start_at_once_at_most_one_gets_the_port() {
         for _ in 0..50 {
-            let free = own_listener(HERE.parse().unwrap(), false).unwrap().local_addr().unwrap();
+            let free = own_listener(HERE.parse().unwrap(), false, false).unwrap().local_addr().unwrap();
             let barrier = std::sync::Barrier::new(4);
             let start = || {
                 barrier.wait();

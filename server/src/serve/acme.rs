@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use throng_engine::web::policy::Challenge;
 
-use super::cannot_listen;
+use super::addresses::{Addresses, cannot_listen};
 use super::certificate::{acme_folder, acme_names, directory};
 use super::control::Running;
 use crate::acme::{Acme, Serving, Settings, Way, start};
@@ -12,7 +12,6 @@ use crate::admin::AcmeState;
 use crate::cli::{Exit, Failure};
 use crate::client::authorities;
 use crate::config::{AcmeChallenge, Config};
-use crate::driver;
 use crate::tls::Certificates;
 
 /// Whether the authority could be asked. Creates nothing.
@@ -32,11 +31,12 @@ pub(super) fn open(
     config: &Config,
     certificates: Option<&Arc<Certificates>>,
     running: &Arc<Running>,
+    addresses: &Addresses,
 ) -> Result<Option<Acme>, Failure> {
     let Some(certificates) = certificates.filter(|_| !config.acme.is_empty()) else { return Ok(None) };
     let mut listeners = Vec::new();
     for address in &config.acme_http {
-        let opened = driver::own_listener(*address, true);
+        let opened = addresses.own(*address, true);
         listeners.push(opened.map_err(|error| cannot_listen(*address, "acme_http", &error))?);
     }
     let way = |challenge| match challenge {

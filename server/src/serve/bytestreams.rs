@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use throng_engine::extension::bytestreams::StreamHost;
 
-use super::{cannot_listen, own_listener};
+use super::addresses::{Addresses, cannot_listen};
 use crate::bytestreams::{ACTIVATION, Activations, Bounds, HANDSHAKE, StreamCounters, StreamServer};
 use crate::cli::Failure;
 use crate::config::{Config, Loaded, kind};
-use crate::service::Sockets;
 
 /// Open listeners, before anything is relayed.
 pub(super) struct Opened {
@@ -19,13 +18,13 @@ pub(super) struct Opened {
 }
 
 /// Opens the listeners; `None` if the proxy is disabled.
-pub(super) fn open(loaded: &Loaded, given: &Sockets) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(loaded: &Loaded, given: &Addresses) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.relays_bytestreams() {
         return Ok(None);
     }
     let open = |address: &std::net::SocketAddr| {
-        own_listener(*address, true, given).map_err(|error| cannot_listen(*address, "bytestreams", &error))
+        given.own(*address, true).map_err(|error| cannot_listen(*address, "bytestreams", &error))
     };
     let listeners = config.bytestreams.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = listeners.first() else { return Ok(None) };

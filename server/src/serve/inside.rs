@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use throng_engine::id::Domains;
 
+use super::addresses::Addresses;
 use super::invites::Inviting;
 use super::stop::{Stopped, stop};
 use super::{Process, Throng, accounts, open, settings, start};
@@ -17,7 +18,7 @@ use crate::config::{Environment, Flags, Loaded, LogFormat, LogLevel, load};
 use crate::disk::FolderLock;
 use crate::entropy::Entropy;
 use crate::log::{self, Secret};
-use crate::service::Service;
+use crate::service::Sockets;
 
 /// Iterations of the users' keys: the minimum, because these keys never leave the process.
 const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
@@ -85,7 +86,8 @@ impl Host for Throng {
         let at_rest = accounts::AtRest::new(store.engine(), Domains::of_users(DOMAIN), Inviting::of(&loaded.config));
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
-        let process = Process { wishes: Arc::default(), log, service: Service::default() };
+        let addresses = Addresses::of(&loaded, Sockets::default()).map_err(text)?;
+        let process = Process { wishes: Arc::default(), log, manager: Arc::default(), addresses };
         let (server, running) =
             start(&loaded, store, None, &process, &network, settings::Given::default()).map_err(text)?;
         let peers = server.peers.clone();

@@ -7,6 +7,7 @@ mod access;
 mod account_shown;
 mod accounts;
 mod acme;
+mod addresses;
 mod announce;
 mod announced;
 mod backups;
@@ -51,7 +52,7 @@ mod walk;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -72,12 +73,12 @@ use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Access, Arrive, Checked, Failure, Import, Leave, Partitions, Point, Program, Say, StoreReport};
 use crate::clock::{self, Clock, Watch};
-use crate::config::{self, Config, DriverChoice, Loaded};
+use crate::config::{Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
 use crate::disk::{
     self, Committer, DiskError, Engine, Finding, FolderLock, ReadPort, Readers, Still, Store, Submitter, Wake,
 };
-use crate::driver::{self, Choice, Peer, Preference, listener_copies, own_listeners};
+use crate::driver::{self, Choice, Peer, Preference};
 use crate::end;
 use crate::extauth::{AskPort, BackEnds};
 use crate::jobs::{self, JobPort};
@@ -87,11 +88,12 @@ use crate::orders::{self, OrderPort, Orders};
 use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
-use crate::service::{Service, Sockets};
+use crate::service::Manager;
 use crate::thread::{Ask, Ending, Entrance, Parts, Thread, Timings, Tuning};
 use crate::tls::{Certificates, TlsEntries};
 use crate::waits;
 use crate::webpush::{self, PushPort, Pushing};
+use addresses::{Addresses, cannot_listen};
 use known::Known;
 use stop::{Stopped, stop};
 use wishes::{Wanted, Wishes};
@@ -474,7 +476,8 @@ fn spawn(
 struct Process {
     wishes: Arc<Wishes>,
     log: LogHandle,
-    service: Service,
+    manager: Arc<Manager>,
+    addresses: Addresses,
 }
 
 /// A running server.
@@ -502,8 +505,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     #[cfg(debug_assertions)]
     let planted = crate::plant::start().map_err(Failure::failed)?;
     throng_sys::keep_no_free_pages();
-    let service = supervised::service(loaded)?;
-    let manager = service.manager.clone();
+    let (addresses, manager) = (Addresses::of(loaded, supervised::sockets()?)?, supervised::manager()?);
     let _on_the_list = waits::enter("main");
     let config = &loaded.config;
     // With pages of 2 MiB, a start takes at least three times its memory, and the memory per
@@ -549,14 +551,14 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         tracing::info!(folder = %config.data.display(), "{sentence}");
     }
     let engine = store.engine();
-    let uploads = uploads::open(loaded, &*engine, &service.sockets)?;
-    let bytestreams = bytestreams::open(loaded, &service.sockets)?;
+    let uploads = uploads::open(loaded, &*engine, &addresses)?;
+    let bytestreams = bytestreams::open(loaded, &addresses)?;
     let services = settings::Given {
         upload: uploads.as_ref().map(|uploads| uploads.given.clone()),
         bytestreams: bytestreams.as_ref().map(|bytestreams| bytestreams.given.clone()),
         push: None,
     };
-    let process = Process { wishes: wishes.clone(), log, service };
+    let process = Process { wishes: wishes.clone(), log, manager: manager.clone(), addresses };
     let (mut server, running) = start(loaded, store, certificates.as_ref(), &process, &sockets(config), services)?;
     let start_uploads = |opened: uploads::Opened| {
         let counters = running.uploads.get_or_init(Arc::default).clone();
@@ -607,8 +609,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let history = recording
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
-    let http = telemetry::start(loaded, &running, history, &process.service.sockets)?;
-    let acme = acme::open(config, certificates.as_ref(), &running)?;
+    let http = telemetry::start(loaded, &running, history, &process.addresses)?;
+    let acme = acme::open(config, certificates.as_ref(), &running, &process.addresses)?;
     // The starting process may have closed it.
     let welcome = crate::cli::serve::welcome(loaded, &opened, running.listening());
     let _ = log::standard_output().write_all(welcome.as_bytes());
@@ -747,17 +749,8 @@ fn start(
     // Listeners, one socket per shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
     let mut sockets: Vec<Vec<(TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
-    let wanted = loaded.listeners();
-    for listener in &wanted {
-        // Both wildcards of a port are meant as both; neither replaces the other.
-        let twin = |other: &config::Listener| {
-            other.address == SocketAddr::from(([0, 0, 0, 0], listener.address.port())) && other.address.port() != 0
-        };
-        let only_v6 = wanted.iter().any(twin);
-        let opened = match process.service.sockets.of(listener.address) {
-            Some(socket) => listener_copies(socket, usize::from(shards)),
-            None => own_listeners(listener.address, only_v6, usize::from(shards), config.backlog as u32),
-        };
+    for listener in &loaded.listeners() {
+        let opened = process.addresses.of_shards(listener.address, usize::from(shards), config.backlog as u32);
         let opened = match opened {
             Ok(opened) => opened,
             // An address in use must not be skipped: clients would connect to another program's
@@ -852,7 +845,7 @@ fn start(
         more_room,
         wishes: process.wishes.clone(),
         clock: watch,
-        manager: process.service.manager.clone(),
+        manager: process.manager.clone(),
         back_ends: back_ends.standings().to_vec(),
         push_services: pushing.standings().to_vec(),
     });
@@ -872,24 +865,6 @@ fn start(
         pushing,
     };
     Ok((server, running))
-}
-
-/// The only listener of an address: the service manager's if it has opened one.
-fn own_listener(address: SocketAddr, patient: bool, given: &Sockets) -> std::io::Result<TcpListener> {
-    given.of(address).map_or_else(|| driver::own_listener(address, patient), TcpListener::try_clone)
-}
-
-/// A failed bind, with the address, the reason and the remedy.
-fn cannot_listen(address: SocketAddr, key: &str, error: &std::io::Error) -> Failure {
-    let flag = key.replace('_', "-");
-    let what_to_do = match error.kind() {
-        ErrorKind::AddrInUse => format!("; stop it or pass another --{flag}"),
-        ErrorKind::PermissionDenied => {
-            format!("; ports below 1024 need CAP_NET_BIND_SERVICE, or pass another --{flag}")
-        }
-        _ => String::new(),
-    };
-    Failure::failed(format!("cannot listen on {address}: {error}{what_to_do}"))
 }
 
 /// An alias for the engine's trait in this module.

@@ -2,16 +2,14 @@
 //! while all shards turn.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::control::Running;
 use crate::admin::wrong::Weight;
 use crate::admin::{Control, Status};
-use crate::cli::{Exit, Failure};
-use crate::config::Loaded;
-use crate::service::{Manager, Service, Sockets};
+use crate::cli::Failure;
+use crate::service::{Manager, Sockets};
 use crate::waits;
 
 /// Time between two lines.
@@ -54,16 +52,21 @@ impl Turns {
     }
 }
 
-/// The service manager that the environment names, and its sockets.
+/// The service manager that the environment names.
 ///
 /// # Errors
-/// A socket has no option that names it; or the environment is wrong.
-pub(super) fn service(loaded: &Loaded) -> Result<Service, Failure> {
-    let variable = |name: &str| std::env::var_os(name);
-    let sockets = Sockets::take(variable).map_err(Failure::failed)?;
-    sockets.check(&addresses(loaded)).map_err(|text| Failure::new(Exit::Usage, text))?;
-    let manager = Manager::of(variable).map_err(|error| Failure::failed(format!("NOTIFY_SOCKET: {error}")))?;
-    Ok(Service { manager: Arc::new(manager), sockets })
+/// The environment is wrong.
+pub(super) fn manager() -> Result<Arc<Manager>, Failure> {
+    let manager = Manager::of(|name| std::env::var_os(name));
+    manager.map(Arc::new).map_err(|error| Failure::failed(format!("NOTIFY_SOCKET: {error}")))
+}
+
+/// The sockets that it has opened.
+///
+/// # Errors
+/// The environment is wrong.
+pub(super) fn sockets() -> Result<Sockets, Failure> {
+    Sockets::take(|name| std::env::var_os(name)).map_err(Failure::failed)
 }
 
 /// Starts the thread; `None` without a manager.
@@ -100,22 +103,6 @@ pub(super) fn line(status: &Status, stuck: impl Iterator<Item = (usize, Duration
         line += &format!("; {} {}", found.wrong.what, found.wrong.text);
     }
     line
-}
-
-/// All addresses that are listened at, by option.
-fn addresses(loaded: &Loaded) -> Vec<(&'static str, SocketAddr)> {
-    let config = &loaded.config;
-    let mut all: Vec<_> = loaded.listeners().iter().map(|listener| (listener.key, listener.address)).collect();
-    let mut add = |key, addresses: &[SocketAddr]| all.extend(addresses.iter().map(|address| (key, *address)));
-    add("admin_http", &config.admin_http);
-    if config.takes_uploads() {
-        add("upload", &config.upload);
-        add("upload_proxied", &config.upload_proxied);
-    }
-    if config.relays_bytestreams() {
-        add("bytestreams", &config.bytestreams);
-    }
-    all
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use throng_engine::counters::{Counted, CounterKind, Row};
 use throng_engine::io::{Command, ObserverCommand, Reply};
 
+use super::addresses::{Addresses, cannot_listen};
 use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
@@ -19,7 +20,6 @@ use crate::extauth::{Of, Standing};
 use crate::http::{Delay, Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
-use crate::service::Sockets;
 use crate::webpush;
 
 /// Longest wait for the busiest sessions of all shards.
@@ -149,7 +149,7 @@ pub(super) fn start(
     loaded: &Loaded,
     running: &Arc<Running>,
     history: Option<History>,
-    sockets: &Sockets,
+    addresses: &Addresses,
 ) -> Result<Option<HttpServer>, Failure> {
     let config = &loaded.config;
     if config.admin_http.is_empty() {
@@ -163,11 +163,11 @@ pub(super) fn start(
     let given = *loaded.source("admin_http") != Source::Default;
     let mut listeners = Vec::new();
     for address in &config.admin_http {
-        match super::own_listener(*address, given, sockets) {
+        match addresses.own(*address, given) {
             Ok(listener) => listeners.push((listener, guard.clone())),
             // Another server of this machine uses it, or the machine has no such address.
             Err(error) if !given => tracing::info!(%address, %error, "skipping a default address of admin_http"),
-            Err(error) => return Err(super::cannot_listen(*address, "admin_http", &error)),
+            Err(error) => return Err(cannot_listen(*address, "admin_http", &error)),
         }
     }
     if listeners.is_empty() {

@@ -7,12 +7,12 @@ use throng_engine::extension::upload::slot::Upload;
 use throng_engine::store::account::Incarnation;
 use throng_engine::store::{Found, Query, Table};
 
-use super::{Rows, cannot_listen, own_listener, settings};
+use super::addresses::{Addresses, cannot_listen};
+use super::{Rows, settings};
 use crate::cli::Failure;
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
 use crate::disk::space::free_bytes;
-use crate::service::Sockets;
 use crate::tls::Certificates;
 use crate::upload::{Bounds, Files, Limits, Owners, Tls, UploadCounters, UploadServer, sweep};
 use crate::waits;
@@ -35,7 +35,7 @@ pub(super) struct Uploads {
 }
 
 /// Opens the listeners; `None` if uploads are disabled.
-pub(super) fn open(loaded: &Loaded, engine: &Rows, given: &Sockets) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(loaded: &Loaded, engine: &Rows, given: &Addresses) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.takes_uploads() {
         return Ok(None);
@@ -43,7 +43,7 @@ pub(super) fn open(loaded: &Loaded, engine: &Rows, given: &Sockets) -> Result<Op
     let mut listeners = Vec::new();
     for (addresses, key, tls) in [(&config.upload, "upload", true), (&config.upload_proxied, "upload_proxied", false)] {
         for address in addresses {
-            let listener = own_listener(*address, true, given).map_err(|error| cannot_listen(*address, key, &error))?;
+            let listener = given.own(*address, true).map_err(|error| cannot_listen(*address, key, &error))?;
             listeners.push((listener, tls));
         }
     }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::{Server, has_uring, throng};
+use crate::support::{Host, Server, has_uring, throng};
 
 /// A server in a folder of its own, with these flags, that fails to start.
 fn refused(flags: &[&str]) -> Output {
@@ -55,5 +55,40 @@ fn a_second_server_is_refused_the_port_of_the_first_on_epoll() {
 fn a_second_server_is_refused_the_port_of_the_first_on_io_uring() {
     if has_uring() {
         a_second_server_is_refused_the_port_of_the_first("uring");
+    }
+}
+
+/// Both wildcards of a port are meant as both, for each option that takes addresses.
+#[test]
+fn both_wildcards_of_a_port_can_be_listened_at() {
+    // Held until all are chosen: none is chosen twice.
+    let keys = ["--c2s", "--acme-http", "--admin-http", "--upload", "--upload-proxied", "--bytestreams"];
+    let bound = keys.map(|_| std::net::TcpListener::bind("[::]:0").expect("a port"));
+    let ports = bound.each_ref().map(|bound| bound.local_addr().expect("an address").port());
+    drop(bound);
+    let addresses: Vec<(&str, [String; 2])> = keys
+        .into_iter()
+        .zip(ports)
+        .map(|(key, port)| (key, [format!("0.0.0.0:{port}"), format!("[::]:{port}")]))
+        .collect();
+    let mut flags = vec!["--domain", "localhost", "--virtual-hosts", "capulet.test", "--acme", "you@example.test"];
+    // Nobody is there: only the listeners matter.
+    flags.extend(["--acme-directory", "https://127.0.0.1:1/dir"]);
+    for (key, [first, second]) in &addresses {
+        // In both orders.
+        let pair = if *key == "--upload" { [second, first] } else { [first, second] };
+        pair.iter().for_each(|address| flags.extend([*key, address.as_str()]));
+    }
+    let mut host = Host::new(&[]);
+    let token = host.data().join("token");
+    std::fs::write(&token, "0123456789abcdef\n").expect("a file");
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
+    let token = token.to_str().expect("a plain path").to_owned();
+    flags.extend(["--c2s-tls", "off", "--i-know", "--admin-http-token", &token]);
+    host.start(&flags);
+    for (key, port) in keys.into_iter().zip(ports) {
+        for from in ["127.0.0.1", "::1"] {
+            TcpStream::connect((from, port)).unwrap_or_else(|error| panic!("{key} at {from}: {error}"));
+        }
     }
 }

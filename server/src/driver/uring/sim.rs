@@ -459,7 +459,7 @@ impl Play {
         let doors = |count: u32| (0..count).map(|_| calls::eventfd().expect("a descriptor")).collect::<Vec<_>>();
         let linger = if seed.is_multiple_of(3) { Duration::ZERO } else { Duration::from_micros(300) };
         let mut driver = Uring::over(sim.clone(), doors(tables), linger).expect("a driver");
-        driver.listen(own_listener("127.0.0.1:0".parse().unwrap(), false).unwrap(), ListenerTag(0)).unwrap();
+        driver.listen(own_listener("127.0.0.1:0".parse().unwrap(), false, false).unwrap(), ListenerTag(0)).unwrap();
         let door = Door::Uring { tables: doors(2), next: AtomicU32::new(0), arrivals: Arrivals::default() };
         let other = Peer::new(door).expect("a peer");
         Play { sim, driver, other, conns: BTreeMap::new(), keys: 0, coming: BTreeMap::new(), gone: Vec::new() }
