@@ -2,7 +2,8 @@
 //! ejabberd, and `COPY` of `pg_dump`.
 //!
 //! One row at a time is in memory, however long a statement is. Nothing else of SQL is understood but
-//! the columns of `CREATE TABLE`; other statements are passed over.
+//! the columns of `CREATE TABLE`, and the functions by which SQLite writes line breaks; other
+//! statements are passed over.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Read;
@@ -21,6 +22,9 @@ const TABLES_MAX: usize = 1_024;
 
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 256;
+
+/// Most functions within each other; SQLite writes two.
+const CALLS_MAX: usize = 4;
 
 /// A table: its name without that of the schema, and its columns.
 #[derive(PartialEq, Eq, Debug)]
@@ -55,6 +59,8 @@ enum Within {
     Values(Rc<Table>),
     /// The lines of a `COPY`.
     Lines(Rc<Table>),
+    /// An `INSERT` that was passed over.
+    Passed(Rc<Table>),
 }
 
 /// A dump being read.
@@ -64,6 +70,8 @@ pub struct Dump<R> {
     backslashes: bool,
     within: Within,
     tables: HashMap<String, Rc<Table>>,
+    /// Whether the rows of a table with this name are needed.
+    needed: fn(&str) -> bool,
 }
 
 /// A row that grows within its limit.
@@ -95,19 +103,26 @@ impl Growing {
         }
     }
 
+    fn extend(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.push(*byte));
+    }
+
     fn row(self, table: &Rc<Table>) -> Row {
         Row { table: Rc::clone(table), values: self.fits.then_some(self.values) }
     }
 }
 
 impl<R: Read> Dump<R> {
-    /// Begins a dump.
-    pub fn new(from: R) -> Dump<R> {
+    /// Begins a dump. A statement that inserts into a table whose columns are unknown is an error if
+    /// the table is `needed`. Otherwise it is one row without columns: SQLite does not create its own
+    /// table `sqlite_sequence` in a dump.
+    pub fn new(from: R, needed: fn(&str) -> bool) -> Dump<R> {
         Dump {
             input: Input::new(from, "a statement"),
             backslashes: false,
             within: Within::Statement,
             tables: HashMap::new(),
+            needed,
         }
     }
 
@@ -137,6 +152,11 @@ impl<R: Read> Dump<R> {
                     if let Some(row) = self.copied(&table)? {
                         return Ok(Some(row));
                     }
+                }
+                Within::Passed(table) => {
+                    let row = Row { table: Rc::clone(table), values: Some(Vec::new()) };
+                    self.within = Within::Statement;
+                    return Ok(Some(row));
                 }
                 Within::Statement => {
                     if !self.statement()? {
@@ -267,18 +287,8 @@ impl<R: Read> Dump<R> {
     fn token(&mut self) -> Result<Option<u8>, String> {
         let Some(first) = self.input.peek()? else { return Ok(None) };
         match first {
-            // The body of a function: `$$ ... $$` or `$tag$ ... $tag$`.
             b'$' => {
-                let tag = self.word()?;
-                if tag.len() > 1 && tag.ends_with('$') {
-                    let mut last: VecDeque<u8> = VecDeque::new();
-                    while !last.iter().eq(tag.as_bytes()) {
-                        last.push_back(self.input.take()?.to_ascii_uppercase());
-                        if last.len() > tag.len() {
-                            last.pop_front();
-                        }
-                    }
-                }
+                self.function_body()?;
                 return Ok(Some(b' '));
             }
             _ => drop(self.input.take()?),
@@ -300,6 +310,31 @@ impl<R: Read> Dump<R> {
         Ok(Some(first))
     }
 
+    /// Takes the body of a function: `$$ ... $$` or `$tag$ ... $tag$`.
+    fn function_body(&mut self) -> Result<(), String> {
+        let mut tag = VecDeque::from([self.input.take()?]);
+        while let Some(byte @ (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_')) = self.input.peek()? {
+            if tag.len() == NAME_BYTES_MAX {
+                return Err("a name is too long".into());
+            }
+            self.input.take()?;
+            tag.push_back(byte);
+        }
+        if self.input.peek()? != Some(b'$') {
+            // A parameter.
+            return Ok(());
+        }
+        tag.push_back(self.input.take()?);
+        let mut last = VecDeque::new();
+        while last != tag {
+            if last.len() == tag.len() {
+                last.pop_front();
+            }
+            last.push_back(self.input.take()?);
+        }
+        Ok(())
+    }
+
     /// Takes the rest of a comment, whose first byte was taken.
     fn comment(&mut self) -> Result<(), String> {
         let mut last = 0;
@@ -318,11 +353,16 @@ impl<R: Read> Dump<R> {
         Ok(())
     }
 
-    /// Columns in parentheses, if there are any; else those of the table's `CREATE TABLE`.
-    fn columns(&mut self, name: String) -> Result<Rc<Table>, String> {
+    /// Columns in parentheses, if there are any; else those of the table's `CREATE TABLE`. `None` if
+    /// they are unknown and not needed.
+    fn columns(&mut self, name: &str) -> Result<Option<Rc<Table>>, String> {
         if self.space()? != Some(b'(') {
-            let none = || format!("the columns of {name} are unknown: dump the schema, too, or `--complete-insert`");
-            return self.tables.get(&name).cloned().ok_or_else(none);
+            return match self.tables.get(name) {
+                None if (self.needed)(name) => {
+                    Err(format!("the columns of {name} are unknown: dump the schema, too, or `--complete-insert`"))
+                }
+                known => Ok(known.cloned()),
+            };
         }
         self.input.take()?;
         let mut columns = Vec::new();
@@ -331,7 +371,7 @@ impl<R: Read> Dump<R> {
             self.space()?;
             match self.input.take()? {
                 b',' if columns.len() < COLUMNS_MAX => {}
-                b')' => return Ok(Rc::new(Table { name, columns })),
+                b')' => return Ok(Some(Rc::new(Table { name: name.to_owned(), columns }))),
                 _ => return Err(format!("the columns of {name} are not a list of at most {COLUMNS_MAX} names")),
             }
         }
@@ -344,7 +384,11 @@ impl<R: Read> Dump<R> {
             }
         }
         let name = self.table_name()?;
-        let table = self.columns(name)?;
+        let Some(table) = self.columns(&name)? else {
+            self.pass()?;
+            self.within = Within::Passed(Rc::new(Table { name, columns: Vec::new() }));
+            return Ok(());
+        };
         match &*self.word()? {
             "VALUES" => self.within = Within::Values(table),
             // `INSERT INTO x SELECT ...` holds no data.
@@ -355,7 +399,8 @@ impl<R: Read> Dump<R> {
 
     fn copy(&mut self) -> Result<(), String> {
         let name = self.table_name()?;
-        let table = self.columns(name)?;
+        let unknown = || format!("the columns of {name} are unknown: dump the schema, too");
+        let table = self.columns(&name)?.ok_or_else(unknown)?;
         if (&*self.word()?, &*self.word()?) != ("FROM", "STDIN") {
             return self.pass();
         }
@@ -435,7 +480,7 @@ impl<R: Read> Dump<R> {
         let mut row = Growing::new();
         loop {
             row.begin();
-            self.value(&mut row)?;
+            self.value(&mut row, 0)?;
             self.space()?;
             match self.input.take()? {
                 b',' => {}
@@ -458,7 +503,8 @@ impl<R: Read> Dump<R> {
         Ok(row.row(table))
     }
 
-    fn value(&mut self, row: &mut Growing) -> Result<(), String> {
+    /// Appends a value within so many functions.
+    fn value(&mut self, row: &mut Growing, calls: usize) -> Result<(), String> {
         loop {
             match self.input.peek()?.ok_or_else(|| self.input.ends_within())? {
                 b' ' | b'\t' | b'\r' | b'\n' => drop(self.input.take()?),
@@ -479,10 +525,8 @@ impl<R: Read> Dump<R> {
             }
             ("X", true) => {
                 self.input.take()?;
-                let mut digits = Growing::new();
-                digits.begin();
-                self.text(b'\'', false, &mut digits)?;
-                hex(digits.values.first().map_or(&[], |digits| &**digits), row)
+                self.hex(row)?;
+                if self.input.take()? == b'\'' { Ok(()) } else { Err(NOT_HEX.into()) }
             }
             ("N" | "B", true) => {
                 self.input.take()?;
@@ -498,26 +542,114 @@ impl<R: Read> Dump<R> {
                 word.bytes().for_each(|byte| row.push(byte.to_ascii_lowercase()));
                 Ok(())
             }
+            ("REPLACE" | "CHAR" | "UNISTR", false) if calls < CALLS_MAX => {
+                self.expect(b'(')?;
+                match &*word {
+                    "REPLACE" => self.replaced(row, calls + 1)?,
+                    "CHAR" => self.character(row, calls + 1)?,
+                    _ => self.unescaped(row, calls + 1)?,
+                }
+                self.expect(b')')
+            }
             _ => Err(format!("`{word}` is no value: only data is read")),
         }
     }
 
+    /// A value of a function.
+    fn argument(&mut self, row: &mut Growing, calls: usize) -> Result<Vec<u8>, String> {
+        let mut argument = Growing::new();
+        argument.begin();
+        self.value(&mut argument, calls)?;
+        row.fits &= argument.fits;
+        Ok(argument.values.pop().unwrap_or_default())
+    }
+
+    /// `replace(text, from, to)`, by which SQLite writes line breaks.
+    fn replaced(&mut self, row: &mut Growing, calls: usize) -> Result<(), String> {
+        let text = self.argument(row, calls)?;
+        self.expect(b',')?;
+        let from = self.argument(row, calls)?;
+        self.expect(b',')?;
+        let to = self.argument(row, calls)?;
+        let mut rest = &text[..];
+        while let Some((byte, behind)) = rest.split_first().filter(|_| row.fits) {
+            match rest.strip_prefix(&from[..]) {
+                Some(behind) if !from.is_empty() => {
+                    rest = behind;
+                    row.extend(&to);
+                }
+                _ => {
+                    rest = behind;
+                    row.push(*byte);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `char(code)`.
+    fn character(&mut self, row: &mut Growing, calls: usize) -> Result<(), String> {
+        let code = self.argument(row, calls)?;
+        let code = std::str::from_utf8(&code).ok().and_then(|code| code.parse().ok()).and_then(char::from_u32);
+        let code = code.ok_or("char() is given no character")?;
+        row.extend(code.encode_utf8(&mut [0; 4]).as_bytes());
+        Ok(())
+    }
+
+    /// `unistr(text)`, with escapes `\XXXX`, `\uXXXX`, `\+XXXXXX`, `\UXXXXXXXX` and `\\`.
+    fn unescaped(&mut self, row: &mut Growing, calls: usize) -> Result<(), String> {
+        let text = self.argument(row, calls)?;
+        let mut rest = &text[..];
+        while let Some((byte, behind)) = rest.split_first() {
+            rest = behind;
+            if *byte != b'\\' {
+                row.push(*byte);
+                continue;
+            }
+            let (skipped, digits) = match rest.first() {
+                Some(b'\\') => {
+                    rest = &rest[1..];
+                    row.push(b'\\');
+                    continue;
+                }
+                Some(b'u') => (1, 4),
+                Some(b'+') => (1, 6),
+                Some(b'U') => (1, 8),
+                _ => (0, 4),
+            };
+            let code = rest.get(skipped..skipped + digits).and_then(|digits| std::str::from_utf8(digits).ok());
+            let code = code.and_then(|code| u32::from_str_radix(code, 16).ok()).and_then(char::from_u32);
+            let code = code.ok_or("unistr() is given no character")?;
+            row.extend(code.encode_utf8(&mut [0; 4]).as_bytes());
+            rest = &rest[skipped + digits..];
+        }
+        Ok(())
+    }
+
     fn number(&mut self, row: &mut Growing) -> Result<(), String> {
-        let mut text = Vec::new();
+        let mut is_first = true;
         while let Some(byte @ (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'+' | b'.')) = self.input.peek()? {
             self.input.take()?;
-            if text.len() == ROW_BYTES_MAX {
-                return Err("a number is too long".into());
+            if std::mem::take(&mut is_first) && byte == b'0' && self.input.peek()? == Some(b'x') {
+                self.input.take()?;
+                return self.hex(row);
             }
-            text.push(byte);
+            row.push(byte);
         }
-        match text.strip_prefix(b"0x") {
-            Some(digits) => hex(digits, row),
-            None => {
-                text.into_iter().for_each(|byte| row.push(byte));
-                Ok(())
+        Ok(())
+    }
+
+    /// Reads bytes in hexadecimal up to another character.
+    fn hex(&mut self, row: &mut Growing) -> Result<(), String> {
+        let mut high = None;
+        while let Some(digit) = self.input.peek()?.and_then(|byte| char::from(byte).to_digit(16)) {
+            self.input.take()?;
+            match high.take() {
+                None => high = Some(digit as u8),
+                Some(high) => row.push(high << 4 | digit as u8),
             }
         }
+        if high.is_none() { Ok(()) } else { Err(NOT_HEX.into()) }
     }
 
     /// Reads a text, whose quote was read.
@@ -556,7 +688,8 @@ impl<R: Read> Dump<R> {
         // `\.` and `\N` are whole values.
         let mut is_empty = true;
         loop {
-            match self.input.take().map_err(|_| "the file ends within a COPY: it is truncated")? {
+            self.input.peek()?.ok_or("the file ends within a COPY: it is truncated")?;
+            match self.input.take()? {
                 b'\n' => break,
                 b'\t' => {
                     row.begin();
@@ -590,24 +723,14 @@ impl<R: Read> Dump<R> {
     }
 }
 
-fn hex(digits: &[u8], row: &mut Growing) -> Result<(), String> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, rest) = digits.as_chunks::<2>();
-    for [high, low] in pairs {
-        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
-            return Err("a byte is not hexadecimal".into());
-        };
-        row.push(high << 4 | low);
-    }
-    if rest.is_empty() { Ok(()) } else { Err("a byte is not hexadecimal".into()) }
-}
+const NOT_HEX: &str = "a byte is not hexadecimal";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn rows(text: &str) -> Result<Vec<(String, String)>, String> {
-        let (mut dump, mut all) = (Dump::new(text.as_bytes()), Vec::new());
+        let (mut dump, mut all) = (Dump::new(text.as_bytes(), |name| name != "sqlite_sequence"), Vec::new());
         while let Some(row) = dump.read_row()? {
             let values = row.values.iter().flatten().map(|value| String::from_utf8_lossy(value).into_owned());
             all.push((row.table.name.clone(), values.collect::<Vec<_>>().join("|")));
@@ -640,11 +763,37 @@ mod tests {
                  INSERT INTO a VALUES(1,2)",
                 vec!["a 1|2"],
             ),
+            // What sqlite3 writes of its own tables and of line breaks: up to 3.49, and later.
+            (
+                "DELETE FROM sqlite_sequence;\nINSERT INTO sqlite_sequence VALUES('spool','x;');\nCREATE TABLE a(b);\n\
+                 INSERT INTO a VALUES(replace(replace('x\\r\\ny','\\r',char(13)),'\\n',char(10)));\n\
+                 INSERT INTO a VALUES(unistr('x\\u000ay\\\\\\000a\\U0001f600\\+00e9ff'));INSERT INTO a VALUES(replace('','',''));",
+                vec!["sqlite_sequence ", "a x\r\ny", "a x\ny\\\n\u{1f600}\u{e9ff}", "a "],
+            ),
+            (
+                "CREATE FUNCTION f() AS $$return \"don't\"$$; CREATE FUNCTION g() AS $b$it's $$ $$ $B$;$b$; \
+                 PREPARE x AS SELECT $1; INSERT INTO a(b) VALUES (1);",
+                vec!["a 1"],
+            ),
         ] {
             let found = rows(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
             let found: Vec<_> = found.iter().map(|(table, values)| format!("{table} {values}")).collect();
             assert_eq!(found, wanted, "{text}");
         }
+    }
+
+    /// A device that fails is no truncated file.
+    #[test]
+    fn an_error_of_the_system_is_reported_as_it_is() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("the disk fails"))
+            }
+        }
+        let from = "COPY a (b) FROM stdin;\nx".as_bytes().chain(Failing);
+        let wrong = Dump::new(from, |_| true).read_row().map(drop).expect_err("it fails");
+        assert_eq!(wrong, "the disk fails");
     }
 
     #[test]
@@ -659,6 +808,13 @@ mod tests {
             ("COPY a (b) FROM stdin;\nx\n", "truncated"),
             ("COPY a (b) FROM stdin;\nx\ty\n\\.\n", "2 values for 1"),
             ("INSERT INTO a(b,) VALUES (1);", "a name is expected"),
+            ("INSERT INTO a(b) VALUES (X'0g');", "hexadecimal"),
+            ("INSERT INTO a(b) VALUES (char(55296));", "no character"),
+            ("INSERT INTO a(b) VALUES (unistr('\\u00'));", "no character"),
+            (
+                "INSERT INTO a(b) VALUES (replace(replace(replace(replace(replace('','',''),'',''),'',''),'',''),'',''));",
+                "`REPLACE` is no value",
+            ),
             ("/* x", "ends within"),
             ("CREATE TABLE a (b int", "ends within"),
         ] {
@@ -666,9 +822,19 @@ mod tests {
             assert!(wrong.contains(why), "{text}: {wrong}");
         }
         let large = format!("INSERT INTO a(b) VALUES ('{}'), ('y');", "x".repeat(ROW_BYTES_MAX + 1));
-        let mut dump = Dump::new(large.as_bytes());
+        let mut dump = Dump::new(large.as_bytes(), |_| true);
         assert!(dump.read_row().expect("read").expect("a row").values.is_none());
         assert_eq!(dump.read_row().expect("read").expect("a row").get("b"), Some(&b"y"[..]));
+        // Hexadecimal digits count as the bytes that they are, and none is cut off silently.
+        let (count, digits) = (ROW_BYTES_MAX / 2 + 1, "61".repeat(ROW_BYTES_MAX / 2 + 1));
+        for value in [format!("X'{digits}'"), format!("0x{digits}")] {
+            let text = format!("INSERT INTO a(b) VALUES ({value});");
+            let row = Dump::new(text.as_bytes(), |_| true).read_row().expect("read").expect("a row");
+            assert_eq!(row.get("b").map(<[u8]>::len), Some(count));
+        }
+        // A replacement that would grow without bound.
+        let grows = format!("INSERT INTO a(b) VALUES (replace('{0}','x','{0}'));", "x".repeat(1 << 20));
+        assert!(Dump::new(grows.as_bytes(), |_| true).read_row().expect("read").expect("a row").values.is_none());
         let wide = format!("INSERT INTO a({}) VALUES (1);", vec!["b"; COLUMNS_MAX + 1].join(","));
         assert!(rows(&wide).expect_err("too wide").contains("at most 256"));
     }

@@ -42,7 +42,7 @@ fn terms(from: impl Read) -> Vec<String> {
 }
 
 fn rows(from: impl Read) -> Vec<String> {
-    let mut dump = sql::Dump::new(from);
+    let mut dump = sql::Dump::new(from, |name| name != "sqlite_sequence");
     let mut all = Vec::new();
     while let Some(row) = dump.read_row().transpose() {
         if let Ok(row) = &row {

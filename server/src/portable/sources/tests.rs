@@ -256,6 +256,7 @@ fn ejabberds_dumps_move_as_they_are() {
     for (name, hash) in [
         ("ejabberd-postgresql.sql", HashKind::Sha1),
         ("ejabberd-mariadb.sql", HashKind::Sha256),
+        ("ejabberd-sqlite.sql", HashKind::Sha1),
         ("ejabberd-mnesia.dump", HashKind::Sha1),
     ] {
         let (from, engine) = (sample(name), MemoryEngine::new());
@@ -333,6 +334,7 @@ fn hostile_dumps_end_with_file_and_line() {
     let engine = MemoryEngine::new();
     for (text, why) in [
         ("INSERT INTO users(username) VALUES\n(system('x'));", "dump:2: `SYSTEM` is no value"),
+        ("INSERT INTO plugins VALUES(1);\nINSERT INTO users VALUES('x');", "dump:2: the columns of users are unknown"),
         ("{tables,[]}.\nos:cmd(\"x\").\n", "dump:2: a period"),
         ("{tables,[]}.\n{passwd", "dump:2: the file ends within"),
     ] {

@@ -9,6 +9,25 @@ use throng_dumps::sql::Row;
 /// The columns of [`MATCHES`].
 const MATCH_COLUMNS: [&str; 4] = ["match_iq", "match_message", "match_presence_in", "match_presence_out"];
 
+/// The tables that [`Tables::row`] reads.
+pub(super) const TABLES: [&str; 15] = [
+    "archive",
+    "muc_room",
+    "privacy_default_list",
+    "privacy_list",
+    "privacy_list_data",
+    "private_storage",
+    "pubsub_item",
+    "pubsub_node",
+    "pubsub_node_option",
+    "pubsub_state",
+    "rostergroups",
+    "rosterusers",
+    "spool",
+    "users",
+    "vcard",
+];
+
 impl Tables {
     /// Takes a row of SQL.
     pub(super) fn row(&mut self, row: &Row) -> Result<(), Wrong> {

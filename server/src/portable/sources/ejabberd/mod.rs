@@ -144,7 +144,7 @@ impl Tables {
     pub(super) fn open(path: &Path, is_sql: bool, host: &str) -> Result<Tables, Wrong> {
         let file = File::open(path).map_err(|error| Wrong::File(format!("{}: {error}", path.display())))?;
         let input = match is_sql {
-            true => Input::Sql(Dump::new(file)),
+            true => Input::Sql(Dump::new(file, |table| facts::TABLES.contains(&table))),
             false => Input::Mnesia(erlang::Reader::new(file)),
         };
         Ok(Tables {
