@@ -1,10 +1,11 @@
 //! `throng invite`: creates, lists and revokes invitations, with the server stopped or running.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use throng_engine::limits::{INVITATION_LIFE_S_MAX, INVITATION_USES_MAX};
+use throng_recorder::clock::wall_s;
 
 use super::accounts::{Opened, bare, open};
 use super::{Exit, Failure, Io, Program, age, to_json};
@@ -109,7 +110,7 @@ pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &
         io.say(page);
     }
     let how_often = if new.uses == 1 { "once".to_owned() } else { format!("{} times", new.uses) };
-    let left = age(made.until_s.saturating_sub(now_s()));
+    let left = age(made.until_s.saturating_sub(wall_s()));
     io.tell(format!(
         "valid {how_often}, for {left}; it is shown only once. To revoke it: throng invite revoke \
          {}",
@@ -157,10 +158,6 @@ pub(super) fn run_named(
     }
 }
 
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 fn each(opened: &Opened, mut take: impl FnMut(InviteRow)) -> Result<(), Failure> {
     let mut after: Option<String> = None;
     loop {
@@ -197,7 +194,7 @@ fn list(all: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
             (None, true) => "anybody",
             (None, false) => "contact",
         };
-        let ends = match row.until_s.saturating_sub(now_s()) {
+        let ends = match row.until_s.saturating_sub(wall_s()) {
             0 => "over".to_owned(),
             left => age(left),
         };

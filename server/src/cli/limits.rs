@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use throng_recorder::clock::wall_s;
 
 use super::accounts::ask_failure;
 use super::{Failure, Io, age, done, to_json};
@@ -99,7 +100,7 @@ fn list(held: &Held, io: &mut Io) {
         }
         return;
     }
-    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now_s = wall_s();
     io.say(format!("{:<18} {:<52} {:>9} {:>14} {:>9}", "LIMIT", "WHO", "SINCE", "UNTIL", "REFUSED"));
     for row in &held.rows {
         let since = format!("{} ago", age(now_s.saturating_sub(row.since_s)));

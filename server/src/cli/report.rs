@@ -1,9 +1,8 @@
 //! `throng report`: lists and dismisses users' reports, with the server stopped or running.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
+use throng_recorder::clock::wall_s;
 
 use super::accounts::{Opened, bare, open};
 use super::{Exit, Failure, Io, Program, age, harmless, to_json};
@@ -139,7 +138,7 @@ fn all(opened: &Opened) -> Result<Vec<ReportRow>, Failure> {
 }
 
 fn list(rows: &[ReportRow], io: &mut Io) {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = wall_s();
     if !io.json && !rows.is_empty() {
         io.say(format!("{:<8}  {:>7}  {:<28}  {:<6}  {:<28}  TEXT", "ID", "AGE", "BY", "REASON", "OF"));
     }

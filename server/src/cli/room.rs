@@ -1,13 +1,14 @@
 //! `throng room`: lists, shows, configures, closes, destroys and moves rooms for group chat.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use throng_engine::limits::ROOM_CLOSED_S_MAX;
 use throng_engine::rooms::fields;
 use throng_engine::store::room::Config;
+use throng_recorder::clock::wall_s;
 
 use super::accounts::{Opened, in_use, no_folder, open, tell_tightened};
 use super::{Exit, Failure, Io, Program, age, done, harmless, to_json};
@@ -309,12 +310,8 @@ fn parse(text: &str) -> Result<(String, Vec<String>), Failure> {
     Ok((name.to_owned(), values))
 }
 
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 fn list(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
-    let (now_s, mut after, mut has_head) = (now_s(), None, io.json);
+    let (now_s, mut after, mut has_head) = (wall_s(), None, io.json);
     // Page by page: there may be more rooms than memory.
     loop {
         let page = opened.accounts.rooms(after.as_deref(), ROOMS_PER_PAGE_MAX)?;
@@ -351,7 +348,7 @@ fn show(shown: &RoomShown, running: bool, io: &mut Io) {
     if io.json {
         return io.say_json(&to_json(shown));
     }
-    let (row, now_s) = (&shown.row, now_s());
+    let (row, now_s) = (&shown.row, wall_s());
     let ago = |at_s: u64| format!("{} ago", age(now_s.saturating_sub(at_s)));
     io.say(format!("room        {}", harmless(&row.jid)));
     io.say(format!("created     {}", ago(shown.created_s)));

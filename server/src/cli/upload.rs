@@ -1,9 +1,8 @@
 //! `throng upload`: lists and purges uploaded files, with the server stopped or running.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use throng_recorder::clock::wall_s;
 
 use super::accounts::{bare, no_folder};
 use super::{Exit, Failure, Io, age, many};
@@ -84,7 +83,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io
     if !config.data.exists() {
         return Err(no_folder(config));
     }
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let now_s = wall_s();
     let user = matches.get_one::<String>("user").map(|user| bare(user, &config.domain)).transpose();
     let mut chosen =
         Chosen { user: user.map_err(|why| Failure::new(Exit::Usage, why))?, came_before_s: None, file: None };

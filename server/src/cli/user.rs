@@ -2,11 +2,11 @@
 //! import has its own file.
 
 use std::io::{BufRead, BufReader, Read};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::PASSWORD_BYTES_MAX;
+use throng_recorder::clock::wall_s;
 
 use super::accounts::{Opened, bare, open, password_fits};
 use super::{Exit, Failure, Io, Program, age, import, to_json};
@@ -118,7 +118,7 @@ fn show(given: &str, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
         io.say_json(&to_json(&shown));
         return Ok(());
     }
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = wall_s();
     let ago = |at_s: Option<u64>| at_s.map(|at_s| format!("{} ago", age(now_s.saturating_sub(at_s))));
     let connected = shown.sessions.iter().filter(|session| !session.resumable).count();
     let seen = match (connected, ago(shown.last_seen_s)) {
@@ -158,7 +158,7 @@ fn show(given: &str, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
 }
 
 fn pending(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = wall_s();
     let rows = opened.accounts.applicants()?;
     if !io.json && !rows.is_empty() {
         io.say(format!("{:<32}  {:>7}  FROM", "USER", "WAITS"));

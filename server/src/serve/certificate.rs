@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use throng_recorder::clock::wall_s;
 
 use crate::acme;
 use crate::cli::{Exit, Failure};
@@ -25,11 +27,6 @@ fn ascii(domain: &str) -> String {
 /// Runs `with` with a domain in both of its forms.
 fn with_host<T>(domain: &str, with: impl FnOnce(Host<'_>) -> T) -> T {
     with(Host { domain, ascii: &ascii(domain) })
-}
-
-fn now_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// The certificate that the options name; `None` if a self-signed one is to be created.
@@ -206,7 +203,7 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
             yet_to_be_made.extend((domain != LOCALHOST).then(|| domain.to_owned()));
             continue;
         }
-        let look = |host: Host<'_>| Certificates::look(&source, host, now_s());
+        let look = |host: Host<'_>| Certificates::look(&source, host, wall_s().cast_signed());
         let standing = with_host(domain, look).map_err(Failure::failed)?;
         all = Some(match all {
             Some(all) => all.and(standing),
@@ -227,7 +224,7 @@ fn without_acme(config: &Config, mut standing: Standing) -> Standing {
 
 /// The current state of the certificates in use for the clients of these domains.
 pub(super) fn standing<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) -> Standing {
-    let of = |domain| with_host(domain, |host| certificates.standing(host, now_s()));
+    let of = |domain| with_host(domain, |host| certificates.standing(host, wall_s().cast_signed()));
     domains.map(of).reduce(Standing::and).expect("there is a domain")
 }
 

@@ -10,6 +10,7 @@ use throng_engine::limits::{INVITATION_LIFE_S_MAX, INVITATION_USES_MAX};
 use throng_engine::store::invitation::{self as rows, Applicant, Invitation, InvitationId, NewInvitation};
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
+use throng_recorder::clock::wall_s;
 
 use super::Rows;
 use super::names::{fault, kept_outside, prepare_account};
@@ -31,10 +32,6 @@ pub(super) struct Inviting {
 
 fn invalid(text: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Invalid, text)
-}
-
-fn now_s() -> u64 {
-    throng_recorder::clock::wall_ms() / 1_000
 }
 
 impl Inviting {
@@ -155,7 +152,7 @@ pub(super) fn made(
     new: &NewInvitation,
     there: bool,
 ) -> Result<(String, Invitation, Batch), Fault> {
-    let (is_user, now_s) = (actor.contains('@'), now_s());
+    let (is_user, now_s) = (actor.contains('@'), wall_s());
     if is_user && !there && !new.is_named {
         return Err(Fault::new(FaultKind::NotFound, format!("there is no user {actor}")));
     }
@@ -209,7 +206,7 @@ const BETWEEN: char = '\n';
 
 /// Up to `limit` invitations, from the store.
 pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault> {
-    let (mut listed, now_s) = (Vec::new(), now_s());
+    let (mut listed, now_s) = (Vec::new(), wall_s());
     let (mut actor, mut behind) = match after.map(|after| after.split_once(BETWEEN).ok_or(after)) {
         None => (next_actor(engine, None)?, None),
         Some(Ok((actor, id))) => (Some(actor.to_owned()), Some(read_id(id)?)),

@@ -4,9 +4,9 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use throng_engine::extension::upload::slot::{decode_segment, is_id};
+use throng_recorder::clock::wall_s;
 
 use super::reply::{Content, Named, Shared, empty, said};
-use super::sweep::now_s;
 use super::{get, put};
 
 /// Headers that protect against uploaded content: it must not be an active page of this host
@@ -38,8 +38,8 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
     let mut response = match (named(request.uri().path()), &method) {
         (_, &Method::OPTIONS) => empty(StatusCode::NO_CONTENT),
         (None, _) => said(StatusCode::NOT_FOUND, "there is no such file\n"),
-        (Some(named), &Method::PUT) => put::put(&shared, named, request, now_s()).await,
-        (Some(named), &Method::GET | &Method::HEAD) => get::get(&shared, named, &request, now_s()).await,
+        (Some(named), &Method::PUT) => put::put(&shared, named, request, wall_s()).await,
+        (Some(named), &Method::GET | &Method::HEAD) => get::get(&shared, named, &request, wall_s()).await,
         (Some(_), _) => said(StatusCode::METHOD_NOT_ALLOWED, "files are uploaded by PUT and downloaded by GET\n"),
     };
     count(&shared, &method, length, &response);

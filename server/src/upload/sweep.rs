@@ -4,8 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_recorder::clock::wall_ms;
-
 use super::Files;
 use super::files::{list, remove};
 use crate::clock::Clock;
@@ -27,11 +25,6 @@ const FIRST_STEP: Duration = Duration::from_millis(200);
 pub fn sweep(files: Arc<Files>, clock: Clock) -> io::Result<waits::Repeated> {
     let mut round = Round::default();
     waits::repeat("upload sweep", STEP, move || round.step(&files, clock.now().expiry_us / 1_000_000))
-}
-
-/// Seconds since 1970 (UTC) by the wall clock, for downloads.
-pub(super) fn now_s() -> u64 {
-    wall_ms() / 1_000
 }
 
 /// The position of the sweep.

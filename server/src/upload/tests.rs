@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use throng_engine::extension::upload::slot::{Slot, Upload};
 use throng_engine::store::account::Incarnation;
+use throng_recorder::clock::wall_s;
 
-use super::sweep::{Round, now_s};
+use super::sweep::Round;
 use super::{Bounds, Files, Limits, Owners, UploadCounters, UploadServer};
 use crate::disk::DiskError;
 
@@ -63,7 +64,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let accounts = Arc::new(Accounts::default());
         let files = Files::open(folder.path(), bounds, free, accounts.clone()).expect("a folder of files");
-        Round::whole(&files, now_s());
+        Round::whole(&files, wall_s());
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let limits = Limits { connections_max, per_address_max: 0 };
         let counters = Arc::default();
@@ -90,8 +91,8 @@ impl World {
             size,
             owner: OWNER.into(),
             incarnation,
-            until_s: now_s() + 300,
-            expires_s: now_s() + 86_400,
+            until_s: wall_s() + 300,
+            expires_s: wall_s() + 86_400,
         }
     }
 
@@ -147,7 +148,7 @@ impl World {
 
     fn restarted(mut self, free: crate::disk::space::FreeBytes) -> World {
         self.reopen(free);
-        Round::whole(&self.files, now_s());
+        Round::whole(&self.files, wall_s());
         self
     }
 
@@ -301,7 +302,7 @@ fn a_slot_is_used_once_and_in_time() {
     assert_eq!(read_answer(&mut first).status, 201);
     assert_eq!(world.put(&slot, &[0; 100]).status, 409, "and after it");
     assert_eq!(world.get(&slot, "").body, some(100));
-    let late = Slot { until_s: now_s() - 1, ..world.slot(2, "a", 100, None) };
+    let late = Slot { until_s: wall_s() - 1, ..world.slot(2, "a", 100, None) };
     assert_eq!(world.put(&late, &some(100)).status, 410);
     let forged = world.head(&world.slot(3, "a", 100, None), 100, "").replace("Bearer A", "Bearer B");
     assert_eq!(world.raw(forged.as_bytes()).status, 403);
@@ -333,16 +334,16 @@ fn a_type_that_is_not_the_slots_is_refused_xep0363_7() {
 fn files_go_with_their_time_and_their_account() {
     let world = World::new();
     let (kept, brief) = (world.slot(1, "a", 1, None), world.slot(2, "a", 1, None));
-    let brief = Slot { expires_s: now_s() + 2, ..brief };
+    let brief = Slot { expires_s: wall_s() + 2, ..brief };
     assert_eq!((world.put(&kept, b"x").status, world.put(&brief, b"x").status), (201, 201));
     until("XEP-0363 5.3: it MUST NOT be there after that", || world.get(&brief, "").status == 404);
     assert_eq!((world.get(&kept, "").status, world.stored()), (200, 2));
-    Round::whole(&world.files, now_s());
+    Round::whole(&world.files, wall_s());
     assert_eq!(world.stored(), 1, "the sweep removes it");
     world.accounts.gone.store(true, Ordering::Relaxed);
     assert_eq!(world.get(&kept, "").status, 404, "at once");
     assert_eq!(world.put(&world.slot(3, "a", 1, None), b"x").status, 403);
-    Round::whole(&world.files, now_s());
+    Round::whole(&world.files, wall_s());
     assert_eq!(world.stored(), 0);
 }
 
@@ -376,7 +377,7 @@ fn what_comes_right_after_a_start_waits_until_files_are_counted() {
     early.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
     assert!(early.read(&mut [0]).is_err(), "no answer yet");
     early.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
-    Round::whole(&world.files, now_s());
+    Round::whole(&world.files, wall_s());
     assert_eq!(read_answer(&mut early).status, 201);
     // A failed lookup of an account does not mean that it does not exist.
     world.accounts.unknown.store(true, Ordering::Relaxed);

@@ -34,6 +34,11 @@ pub fn wall_ms() -> u64 {
     wall_us() / 1_000
 }
 
+/// The same in seconds.
+pub fn wall_s() -> u64 {
+    wall_us() / 1_000_000
+}
+
 /// Microseconds of the monotonic clock.
 pub fn monotonic_us() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
