@@ -1,6 +1,8 @@
 //! An HTTP/1.1 client: one connection to an external service, in clear text or over TLS, with one
 //! request at a time. Used for external authentication, pushes and certificate authorities.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +15,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// Common paths of the system's trusted certificate authorities.
@@ -28,7 +31,9 @@ pub(crate) type Tls = (Arc<ClientConfig>, ServerName<'static>);
 /// Why there are none.
 pub(crate) fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>, String> {
     let system = || SYSTEM_AUTHORITIES.iter().map(std::path::Path::new).find(|path| path.exists());
-    let file = file.or_else(system).ok_or("the system has no CA certificates: name a file")?;
+    let file = file
+        .or_else(system)
+        .ok_or("the system has no CA certificates: install the package ca-certificates, or name a file")?;
     let wrong = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
     let text = std::fs::read(file).map_err(|error| wrong(&error))?;
     let mut roots = RootCertStore::empty();
@@ -66,6 +71,24 @@ pub(crate) enum Lost {
     Ended,
     /// The response is not HTTP.
     NoHttp,
+}
+
+/// Connects to the first of these addresses that answers. Each has its share of the time: one that
+/// never answers leaves some for the others.
+///
+/// # Errors
+/// That of the last address.
+pub(crate) async fn reach(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> {
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+    for address in addresses {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => return Ok(socket),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
 }
 
 impl Connection {
@@ -121,6 +144,25 @@ pub(crate) fn retry_after(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The queue of the first address is full, so the kernel drops what arrives there.
+    #[tokio::test]
+    async fn an_address_that_never_answers_leaves_time_for_the_next() {
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let full_at = full.local_addr().unwrap().as_socket().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = reach(&[full_at], Duration::from_millis(50)).await {
+            waiting.push(stream);
+        }
+        let good = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let good_at = good.local_addr().unwrap();
+        let stream = reach(&[full_at, good_at], Duration::from_millis(200)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good_at);
+        let error = reach(&[], Duration::ZERO).await.unwrap_err();
+        assert_eq!(error.to_string(), "it has no address");
+    }
 
     #[test]
     fn when_to_ask_again_is_a_number_or_a_date() {

@@ -12,9 +12,9 @@ use hyper::{Request, StatusCode, Uri};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 
-use crate::client::{Connection, Lost, retry_after};
+use crate::client::{Connection, Lost, reach, retry_after};
 
 /// Time for one request and its response.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ impl Wire {
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = lookup_host((host, uri.port_u16().unwrap_or(443))).await.map_err(|error| error.to_string())?;
-        let socket = TcpStream::connect(&found.collect::<Vec<_>>()[..]).await.map_err(|error| error.to_string())?;
+        let socket = reach(&found.collect::<Vec<_>>(), LIMIT).await.map_err(|error| error.to_string())?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
         Connection::open(socket, Some(&(self.tls.clone(), name))).await
     }

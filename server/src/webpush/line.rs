@@ -10,10 +10,10 @@ use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_A
 use hyper::{Request, Response, StatusCode};
 use rustls::pki_types::ServerName;
 use throng_engine::io::WebPush;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 
 use super::{Settings, address};
-use crate::client::{Connection, Lost, retry_after};
+use crate::client::{Connection, Lost, reach, retry_after};
 
 /// Bytes of a response body that are read so that the connection can be reused.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -137,7 +137,7 @@ impl Line {
             return Err(no_address("it has no public address (notify_push_private)".into()));
         }
         let not_there = |error: &dyn std::fmt::Display| Fault::NotThere(error.to_string());
-        let socket = TcpStream::connect(&to[..]).await.map_err(|error| not_there(&error))?;
+        let socket = reach(&to, self.settings.limit).await.map_err(|error| not_there(&error))?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| not_there(&error))?;
         let tls = (self.settings.tls.clone(), name);
         Connection::open(socket, Some(&tls)).await.map_err(|error| not_there(&error))
