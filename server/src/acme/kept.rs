@@ -1,4 +1,4 @@
-//! The folder of an authority: `account.json`, and for each name `NAME.pem` (the key, then the
+//! The folder of an authority: `@account.json`, and for each name `NAME.pem` (the key, then the
 //! chain) and `NAME.json` (the outcome of the last order).
 //!
 //! A key and its certificate are one file, so that no crash can leave one without the other. Files
@@ -66,11 +66,18 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     pub(super) fn open(folder: &Path) -> Result<Folder, String> {
         private_folder(folder).map_err(|error| error.to_string())?;
-        Ok(Folder(folder.to_owned()))
+        let folder = Folder(folder.to_owned());
+        // Its earlier name, which is also that of the file of a domain `account`.
+        let before = folder.0.join("account.json");
+        if !folder.account_file().exists() && read::<Kept>(&before).is_ok_and(|kept| kept.is_some()) {
+            fs::rename(&before, folder.account_file()).map_err(|error| format!("{}: {error}", before.display()))?;
+        }
+        Ok(folder)
     }
 
+    /// No domain has an `@` in its name.
     fn account_file(&self) -> PathBuf {
-        self.0.join("account.json")
+        self.0.join("@account.json")
     }
 
     /// The account; `None` if there is none yet. One that cannot be read is not replaced silently.

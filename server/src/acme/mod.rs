@@ -21,18 +21,20 @@ mod wire;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use instant_acme::Account;
 use rustls::ClientConfig;
+use serde::{Deserialize, Serialize};
 use throng_engine::web::policy::Challenge;
+use throng_recorder::clock::wall_s;
 use tokio::sync::Notify;
 
 use crate::runtime::{Aside, Blocking};
 use crate::tls::{Certificates, Issued, date};
 use crate::waits::{self, Place};
-use kept::{Attempts, Folder};
+use kept::{Attempts, Folder, Kept};
 pub use kept::{file, folder};
 pub use order::Way;
 use order::{Fault, obtain};
@@ -86,24 +88,23 @@ pub trait Serving: Send + Sync {
 
 /// Seconds since 1970.
 fn now_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    wall_s().cast_signed()
 }
 
-/// The state of a name.
-#[derive(Clone, Debug, Default)]
-pub struct Standing {
-    /// The name.
+/// The state of a certificate that an authority is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    /// The name, in ASCII.
     pub name: String,
-    /// The end of the certificate's validity in seconds since 1970, if there is one.
-    pub until_s: Option<i64>,
-    /// When the next order is due, in seconds since 1970.
+    /// When the certificate expires, in seconds since 1970; `None` if there is none yet.
+    pub expires_s: Option<i64>,
+    /// When the next one is ordered, in seconds since 1970.
     pub next_s: i64,
-    /// When the last certificate came, in seconds since 1970; 0 if none did.
+    /// When the last one came, in seconds since 1970; 0 if none did.
     pub obtained_s: i64,
     /// Number of orders that failed since the server's start.
     pub failures: u64,
-    /// Number of those since the last certificate came; also of earlier processes.
+    /// Number of orders that failed since the last certificate came.
     pub in_a_row: u32,
     /// Why the last order failed; if none did, why its certificate is not in use.
     pub fault: Option<String>,
@@ -123,6 +124,12 @@ struct Name {
 }
 
 impl Name {
+    /// Forgets times that no pause can have led to: the clock was ahead when they were noted.
+    fn bound(&mut self, now_s: i64) {
+        self.attempts.not_before_s = self.attempts.not_before_s.min(now_s.saturating_add(when::ASKED_S_MAX));
+        self.window_next_s = self.window_next_s.min(now_s.saturating_add(when::WINDOW_S_MAX));
+    }
+
     /// When the next order is due.
     fn order_s(&self) -> i64 {
         self.attempts.not_before_s.max(self.issued.as_ref().map_or(0, |issued| when::renewal(issued, self.window)))
@@ -154,18 +161,18 @@ pub struct Handle(Arc<Shared>);
 
 impl Handle {
     /// The state of each name.
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn states(&self) -> Vec<State> {
         let names = self.0.names();
-        let standing = |name: &Name| Standing {
+        let state = |name: &Name| State {
             name: name.name.clone(),
-            until_s: name.issued.as_ref().map(|issued| issued.until_s),
+            expires_s: name.issued.as_ref().map(|issued| issued.until_s),
             next_s: name.order_s(),
             obtained_s: name.attempts.obtained_s,
             failures: name.failures,
             in_a_row: name.attempts.failed,
             fault: name.attempts.fault.clone(),
         };
-        names.iter().map(standing).collect()
+        names.iter().map(state).collect()
     }
 
     /// Tries again at once for names whose last order failed: an operator has done something about
@@ -243,7 +250,8 @@ impl Work {
         loop {
             let now_s = now_s();
             let due: Vec<usize> = {
-                let names = self.shared.names();
+                let mut names = self.shared.names();
+                names.iter_mut().for_each(|name| name.bound(now_s));
                 (0..names.len()).filter(|at| names[*at].next_s() <= now_s).collect()
             };
             if !due.is_empty() {
@@ -309,12 +317,10 @@ impl Work {
     async fn account(&self, wire: &Wire) -> Result<Account, Fault> {
         let (contact, directory) = (&self.settings.contact, &self.settings.directory);
         if let Some(kept) = self.folder.account()? {
-            let account = order::known_account(wire, kept.credentials).await?;
-            if kept.contact != *contact {
-                order::change_contact(&account, contact).await?;
-                self.folder.keep_contact(contact)?;
+            match self.known_account(wire, kept).await {
+                Err(Fault::NoAccount) => self.folder.forget_account(),
+                known => return known,
             }
-            return Ok(account);
         }
         let (account, credentials) = order::new_account(wire, directory, contact).await?;
         self.folder.keep_account(contact, &credentials)?;
@@ -324,6 +330,17 @@ impl Work {
             account = account.id(),
             "ACME: an account was created, and its terms accepted"
         );
+        Ok(account)
+    }
+
+    /// An account that exists, with the contact of the settings.
+    async fn known_account(&self, wire: &Wire, kept: Kept) -> Result<Account, Fault> {
+        let contact = &self.settings.contact;
+        let account = order::known_account(wire, kept.credentials).await?;
+        if kept.contact != *contact {
+            order::change_contact(&account, contact).await?;
+            self.folder.keep_contact(contact)?;
+        }
         Ok(account)
     }
 
@@ -373,10 +390,11 @@ impl Work {
             Some(why) => tracing::error!(name, %why, "ACME: the certificate has come, but cannot be used"),
         }
         let obtained_s = now_s();
-        let attempts = Attempts { obtained_s, failed: 0, not_before_s: obtained_s + when::rest_s(&issued), fault };
+        let attempts = Attempts { obtained_s, not_before_s: obtained_s + when::rest_s(&issued), ..Attempts::default() };
         self.keep(name, &attempts);
         let known = &mut self.shared.names()[at];
-        (known.issued, known.attempts) = (Some(issued), attempts);
+        // A restart reads the file again: the fault is not stored.
+        (known.issued, known.attempts) = (Some(issued), Attempts { fault, ..attempts });
         (known.window, known.window_next_s) = (None, 0);
     }
 

@@ -13,8 +13,8 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use rustls::pki_types::Der;
 use throng_engine::web::policy::Challenge;
 
-use super::Serving;
 use super::wire::Wire;
+use super::{Serving, when};
 use crate::tls::{Certificates, Issued};
 
 /// How often the authority is asked whether it has checked or signed, and for how long.
@@ -140,9 +140,8 @@ fn identifier(issued: &Issued) -> Option<CertificateIdentifier<'static>> {
 /// `None` if it does not say.
 pub(super) async fn window(account: &Account, issued: &Issued) -> Option<((i64, i64), i64)> {
     let (info, again) = account.renewal_info(&identifier(issued)?).await.ok()?;
-    let window = info.suggested_window;
-    let again_s = i64::try_from(again.as_secs()).unwrap_or(i64::MAX);
-    Some(((window.start.unix_timestamp(), window.end.unix_timestamp()), again_s))
+    let window = (info.suggested_window.start.unix_timestamp(), info.suggested_window.end.unix_timestamp());
+    when::is_valid(window).then(|| (window, i64::try_from(again.as_secs()).unwrap_or(i64::MAX)))
 }
 
 /// Obtains a certificate: its key and its chain, as PEM.
@@ -165,14 +164,30 @@ pub(super) async fn obtain(
     Ok(key.serialize_pem() + &chain)
 }
 
+/// Whether an authority does not take an order because of the certificate that it is to replace (RFC
+/// 9773 5): the certificate is unknown, of another account, or replaced already; or the authority has
+/// no such orders.
+fn refuses_replacing(error: &Error) -> bool {
+    const TYPES: [&str; 3] = ["alreadyReplaced", "malformed", "unauthorized"];
+    match error {
+        Error::Unsupported(_) => true,
+        Error::Api(problem) => {
+            let kind = problem.r#type.as_deref().and_then(|kind| kind.strip_prefix("urn:ietf:params:acme:error:"));
+            kind.is_some_and(|kind| TYPES.contains(&kind))
+        }
+        _ => false,
+    }
+}
+
 /// An order for this name. One that replaces a certificate does not count against most limits (RFC
-/// 9773 5), but an authority may not know the certificate.
+/// 9773 5). If that is refused, it is ordered anew.
 async fn new_order(account: &Account, name: &str, replaces: Option<&Issued>) -> Result<Order, Fault> {
     let names = [Identifier::Dns(name.to_owned())];
-    if let Some(replaced) = replaces.and_then(identifier)
-        && let Ok(order) = account.new_order(&NewOrder::new(&names).replaces(replaced)).await
-    {
-        return Ok(order);
+    if let Some(replaced) = replaces.and_then(identifier) {
+        match account.new_order(&NewOrder::new(&names).replaces(replaced)).await {
+            Err(error) if refuses_replacing(&error) => {}
+            other => return Ok(other?),
+        }
     }
     Ok(account.new_order(&NewOrder::new(&names)).await?)
 }
@@ -202,7 +217,7 @@ async fn prove(order: &mut Order, name: &str, way: Way, answers: &Answers<'_>) -
         challenge.set_ready().await?;
     }
     match order.poll_ready(&POLLS).await {
-        Ok(OrderStatus::Ready | OrderStatus::Valid) => Ok(()),
+        Ok(OrderStatus::Ready) => Ok(()),
         Ok(_) => Err(Fault::NotProved(way, doubts(order).await.unwrap_or_else(|| "it does not say why".into()))),
         Err(error) => match doubts(order).await {
             Some(why) => Err(Fault::NotProved(way, why)),
@@ -221,4 +236,26 @@ async fn doubts(order: &mut Order) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limit is met twice as soon by an order that is repeated at once.
+    #[test]
+    fn an_order_is_repeated_only_if_what_it_replaces_is_refused() {
+        let problem = |kind: &str| {
+            let kind = format!("urn:ietf:params:acme:error:{kind}");
+            Error::Api(serde_json::from_value(serde_json::json!({ "type": kind, "status": 400 })).unwrap())
+        };
+        for kind in ["alreadyReplaced", "malformed", "unauthorized"] {
+            assert!(refuses_replacing(&problem(kind)), "{kind}");
+        }
+        for kind in ["rateLimited", "accountDoesNotExist", "rejectedIdentifier", "serverInternal"] {
+            assert!(!refuses_replacing(&problem(kind)), "{kind}");
+        }
+        assert!(refuses_replacing(&Error::Unsupported("ARI")));
+        assert!(!refuses_replacing(&Error::Str("a lost connection")));
+    }
 }

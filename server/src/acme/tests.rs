@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::kept::{Attempts, Folder, file, folder};
-use super::when::{pause_s, renewal, rest_s};
+use super::when::{is_valid, pause_s, renewal, rest_s};
 use super::*;
 
 const DAY_S: i64 = 86_400;
@@ -22,12 +22,19 @@ fn certificates_are_renewed_after_two_thirds_of_their_life_each_at_another_time(
     let of_6_days = renewal(&issued(7, 6), None) - 1_000;
     assert!((4 * DAY_S..=5 * DAY_S).contains(&of_6_days), "{of_6_days}");
     // RFC 9773 4.2: a random point within the suggested window; also one that is over.
-    for window in [(5_000, 6_000), (-6_000, -5_000), (5_000, 5_000)] {
+    for window in [(5_000, 6_000), (-6_000, -5_000)] {
         let at = renewal(&issued(7, 90), Some(window));
-        assert!((window.0..=window.1).contains(&at), "{at}");
+        assert!(is_valid(window) && (window.0..=window.1).contains(&at), "{at}");
     }
-    let (broken, ends) = (Issued { until_s: 0, ..issued(7, 1) }, renewal(&issued(7, 90), Some((9, 3))));
-    assert!(renewal(&broken, None) <= 1_000 && ends == 9 && rest_s(&broken) == 0);
+    // "invalid. [...] clients MUST treat one as though they failed to receive any response".
+    assert!(!is_valid((9, 3)) && !is_valid((5_000, 5_000)));
+    // A window after the certificate's end does not leave the name without one.
+    let late = (1_000 + 90 * DAY_S, 1_000 + 900 * DAY_S);
+    assert_eq!(renewal(&issued(7, 90), Some(late)), 1_000 + 81 * DAY_S);
+    let broken = Issued { until_s: 0, ..issued(7, 1) };
+    assert!(renewal(&broken, None) <= 1_000 && renewal(&broken, Some(late)) <= 0);
+    // However short its life is, the next one is not ordered at once.
+    assert_eq!(rest_s(&broken), 60);
 }
 
 /// Let's Encrypt permits five failed validations of a name per hour.
@@ -46,7 +53,7 @@ fn a_failed_order_waits_longer_each_time_and_as_long_as_the_authority_asks() {
 
 #[test]
 fn a_certificate_that_just_came_rests_even_if_a_wrong_clock_says_that_it_is_due() {
-    assert_eq!((rest_s(&issued(1, 90)), rest_s(&issued(1, 6)), rest_s(&issued(1, 0))), (21_600, 21_600, 0));
+    assert_eq!((rest_s(&issued(1, 90)), rest_s(&issued(1, 6)), rest_s(&issued(1, 0))), (21_600, 21_600, 60));
     let mut name = Name {
         name: "example.org".into(),
         issued: Some(issued(1, 90)),
@@ -61,6 +68,12 @@ fn a_certificate_that_just_came_rests_even_if_a_wrong_clock_says_that_it_is_due(
     name.issued = None;
     (name.attempts.not_before_s, name.window_next_s) = (77, 7);
     assert_eq!((name.order_s(), name.next_s()), (77, 77), "nothing to renew yet");
+    // Both were noted while the clock was a year ahead.
+    (name.attempts.not_before_s, name.window_next_s) = (365 * DAY_S, 366 * DAY_S);
+    name.bound(1_000);
+    assert_eq!((name.order_s(), name.window_next_s), (1_000 + DAY_S, 1_000 + DAY_S));
+    name.bound(1_000 + DAY_S);
+    assert_eq!(name.order_s(), 1_000 + DAY_S, "it is due then");
 }
 
 #[test]
@@ -91,6 +104,6 @@ fn an_authority_has_a_folder_of_its_own_that_only_this_user_can_read() {
         assert_eq!(mode(&file), 0o600, "{file:?}");
     }
     assert!(kept.account().unwrap().is_none());
-    std::fs::write(at.join("account.json"), "{").unwrap();
+    std::fs::write(at.join("@account.json"), "{").unwrap();
     assert!(kept.account().is_err(), "one that cannot be read is not replaced by another");
 }

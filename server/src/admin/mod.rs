@@ -9,7 +9,6 @@
 //! them out: that is behind [`Control`] and [`Accounts`]. Passwords never reach it; only SCRAM keys
 //! ([`ScramKeys`]) do.
 
-mod acme;
 mod backed_up;
 pub mod client;
 pub mod keys;
@@ -33,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
 
-pub use acme::AcmeState;
+pub use crate::acme::State as AcmeState;
 pub use backed_up::BackupStanding;
 pub use keys::ScramKeys;
 

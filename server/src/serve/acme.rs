@@ -39,10 +39,7 @@ pub(super) fn open(
         let opened = addresses.own(*address, true);
         listeners.push(opened.map_err(|error| cannot_listen(*address, "acme_http", &error))?);
     }
-    let way = |challenge| match challenge {
-        AcmeChallenge::Http => Way::Http,
-        AcmeChallenge::Tls | AcmeChallenge::Auto => Way::Tls,
-    };
+    let way = |challenge| if challenge == AcmeChallenge::Http { Way::Http } else { Way::Tls };
     let settings = Settings {
         contact: config.acme.clone(),
         directory: directory(config).to_owned(),
@@ -77,16 +74,6 @@ impl Serving for Running {
 impl Running {
     /// The state of the certificates that an authority is asked for.
     pub(super) fn acme_states(&self) -> Vec<AcmeState> {
-        let standings = self.acme.get().map(crate::acme::Handle::standings).unwrap_or_default();
-        let state = |of: crate::acme::Standing| AcmeState {
-            name: of.name,
-            expires_s: of.until_s,
-            next_s: of.next_s,
-            obtained_s: of.obtained_s,
-            failures: of.failures,
-            in_a_row: of.in_a_row,
-            fault: of.fault,
-        };
-        standings.into_iter().map(state).collect()
+        self.acme.get().map(crate::acme::Handle::states).unwrap_or_default()
     }
 }
