@@ -26,13 +26,24 @@ const PORTION_BYTES: usize = 64 << 10;
 const ROWS_MAX: u32 = 512;
 const BYTES_MAX: u32 = 1 << 20;
 
+/// How the keys of a password are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys {
+    /// Not at all: the export is handed over.
+    Omitted,
+    /// As XEP-0227 4.3 has them.
+    Once,
+    /// In base64 twice, with their salts, as ejabberd writes and reads them.
+    Twice,
+}
+
 /// Which parts of an account are exported, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Portion {
     /// Whether to include the archive.
     pub archive: bool,
-    /// Whether keys and salts are encoded in base64 twice, as ejabberd writes and reads them.
-    pub keys_twice: bool,
+    /// How the keys of the password are written.
+    pub keys: Keys,
     /// Whether the element declares its namespace, because it begins a file.
     pub begins: bool,
     /// The current time, microseconds since the Unix epoch.
@@ -148,13 +159,16 @@ impl<E> Departure<'_, E> {
         }
         write_attribute(&mut self.text, "name", local_of(self.user));
         self.text.extend_from_slice(b">\n");
+        if self.portion.keys == Keys::Omitted {
+            return;
+        }
         match Credentials::decode(record) {
             // The importing server does not know about suspended accounts, and would let the user
             // in.
             Ok(credentials) if credentials.standing() != Standing::InUse => {
                 self.word("credentials", "the account is disabled: it is exported without credentials");
             }
-            Ok(credentials) => keys::write(&mut self.text, &credentials, self.portion.keys_twice),
+            Ok(credentials) => keys::write(&mut self.text, &credentials, self.portion.keys == Keys::Twice),
             Err(_) => self.word("credentials", "the account's row is damaged: it is exported without credentials"),
         }
     }

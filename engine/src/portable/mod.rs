@@ -19,7 +19,7 @@ mod roster;
 mod xml;
 
 pub use arrival::{Arrival, Arrived};
-pub use export::{Departed, Portion, export};
+pub use export::{Departed, Keys, Portion, export};
 
 /// The format's own namespace.
 pub const NS: &str = "urn:xmpp:pie:0";

@@ -30,7 +30,7 @@ otherwise.
 
 With --user, TO is a folder: account.xml has the account in the portable format, account.json what \
 the format cannot express: rooms with affiliations, uploaded files, push services, dates and sizes. \
-Secrets of push services and login tokens are left out. It answers a request for personal data.
+Password keys, secrets of push services and login tokens are left out. It answers a request for personal data.
 
 Examples:
   throng export everything.xml

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use throng_engine::id::{Domains, PARTITIONS};
-use throng_engine::portable::{self, NS, Portion};
+use throng_engine::portable::{self, Keys, NS, Portion};
 use throng_engine::store::{Found, Query, Table, key};
 
 use super::write::{Out, file_name, folder, uri_part};
@@ -37,7 +37,8 @@ pub struct Export<'a> {
     pub served: &'a Domains,
     /// Domains whose users are exported; all if empty.
     pub domains: &'a BTreeSet<String>,
-    /// The only user that is exported, a normalised bare JID; all if `None`.
+    /// The only user that is exported, a normalised bare JID, without the keys of the password; all
+    /// if `None`.
     pub user: Option<&'a str>,
     /// Whether to include archives.
     pub archive: bool,
@@ -236,7 +237,12 @@ impl Place {
         }
         let portion = Portion {
             archive: plan.archive,
-            keys_twice: plan.layout == Layout::Hosts,
+            // The export of one account is for its owner: whoever has the keys could try passwords.
+            keys: match plan.layout {
+                _ if plan.user.is_some() => Keys::Omitted,
+                Layout::Hosts => Keys::Twice,
+                Layout::File | Layout::Folder | Layout::Users => Keys::Once,
+            },
             begins: self.layout == Layout::Folder,
             now_us: plan.now_us,
         };

@@ -899,7 +899,7 @@ fn what_was_retracted_does_not_go_out() {
     }
 }
 
-/// XEP-0227 7: files are readable by their owner only, and none is overwritten.
+/// XEP-0227 7: files are private, and none is overwritten. That of one account has no keys.
 #[test]
 fn xep_0227_7_files_are_private_and_in_four_layouts() {
     use std::os::unix::fs::MetadataExt;
@@ -908,39 +908,45 @@ fn xep_0227_7_files_are_private_and_in_four_layouts() {
     let text = "<server-data xmlns='urn:xmpp:pie:0'><host jid='montague.net'><user name='romeo' password='x'/></host></server-data>";
     take(&engine, text).1.expect("taken");
     let dir = TempDir::new().expect("a folder");
-    let write = |layout, to: &str, only: &[&str]| {
+    let write = |layout, to: &str, only: &[&str], user| {
         let wanted = only.iter().map(|domain| (*domain).to_owned()).collect();
         let plan = Export {
             engine: &engine,
             served: &domains(),
             layout,
             domains: &wanted,
-            user: None,
+            user,
             archive: true,
             now_us: NOW_US,
         };
         export(&dir.path().join(to), &plan, &mut |_| {})
     };
     let first = give(&engine);
+    assert!(first.contains("<stored-key>"));
     for (layout, to, files) in [
         (Layout::File, "one.xml", vec!["one.xml"]),
         (Layout::Folder, "three", vec!["three/main.xml", "three/capulet.com.xml", "three/montague.net/romeo.xml"]),
         (Layout::Hosts, "hosts", vec!["hosts/main.xml", "hosts/capulet.com.xml", "hosts/montague.net.xml"]),
         (Layout::Users, "users", vec!["users/juliet@capulet.com.xml", "users/romeo@montague.net.xml"]),
     ] {
-        assert_eq!(write(layout, to, &[]).expect("written").users, 2);
+        assert_eq!(write(layout, to, &[], None).expect("written").users, 2);
         for file in files {
             let found = fs::metadata(dir.path().join(file)).expect("it is there");
             assert_eq!(found.mode() & 0o777, 0o600, "{file}");
         }
-        write(layout, to, &[]).expect_err("it is there already");
+        write(layout, to, &[], None).expect_err("it is there already");
         let again = MemoryEngine::new();
         let (summary, end) = take_with(&again, &dir.path().join(to), Existing::Skip, false);
         end.expect("its own export");
         assert_eq!((summary.users, notes(&summary)), (2, vec![]), "{to}");
         assert_eq!(alike(&give(&again)), alike(&first), "{to}");
+        let one = dir.path().join(format!("one-{to}"));
+        assert_eq!(write(layout, &format!("one-{to}"), &[], Some("juliet@capulet.com")).expect("written").users, 1);
+        let found =
+            std::process::Command::new("grep").args(["-rE", "scram|-key|salt"]).arg(one).output().expect("grep");
+        assert_eq!((found.status.code(), &*found.stdout), (Some(1), &b""[..]), "{to}");
     }
-    let only = write(Layout::File, "montague.xml", &["montague.net", "nowhere.org"]).expect("written");
+    let only = write(Layout::File, "montague.xml", &["montague.net", "nowhere.org"], None).expect("written");
     assert_eq!((only.users, only.notes().count()), (1, 1));
 }
 

@@ -1,7 +1,7 @@
 //! Import and export of accounts and rooms by files, for a store at rest.
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,13 +82,20 @@ fn disclose(plan: &Export<'_>, config: &Config, to: &Path, user: &str, main: &st
     let wrong = |error: std::io::Error| Failure::failed(format!("{}: {error}", to.display()));
     // Before anything is created: is there such an account?
     disclosure::of(plan.engine, &config.data, jid.as_str(), &Summary::default())?;
-    DirBuilder::new().mode(0o700).create(to).map_err(wrong)?;
-    let summary = portable::export(&to.join("account.xml"), &plan, &mut |_| {}).map_err(failure)?;
-    let found = disclosure::of(plan.engine, &config.data, jid.as_str(), &summary)?;
-    let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to.join("account.json"));
-    let text = format!("{found:#}\n");
-    options.and_then(|mut file| file.write_all(text.as_bytes())).map_err(wrong)?;
-    Ok(summary)
+    DirBuilder::new().mode(0o700).create(to).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::failed(format!("{} already exists: name another folder", to.display())),
+        _ => wrong(error),
+    })?;
+    let write = || -> Result<Summary, Failure> {
+        let summary = portable::export(&to.join("account.xml"), &plan, &mut |_| {}).map_err(failure)?;
+        let found = disclosure::of(plan.engine, &config.data, jid.as_str(), &summary)?;
+        let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to.join("account.json"));
+        let text = format!("{found:#}\n");
+        options.and_then(|mut file| file.write_all(text.as_bytes())).map_err(wrong)?;
+        Ok(summary)
+    };
+    // It is new: nothing of it is anybody else's, and half of an account is no answer.
+    write().inspect_err(|_| drop(std::fs::remove_dir_all(to)))
 }
 
 /// Runs `throng import`.
