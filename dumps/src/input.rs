@@ -15,13 +15,14 @@ pub(crate) struct Input<R> {
     unit: &'static str,
     /// Bytes that the current unit may still take.
     left: usize,
+    failed: bool,
 }
 
 impl<R: Read> Input<R> {
     /// Begins a file of units with this name, such as `a table`. They are unbounded until
     /// [`Input::allow`] is called.
     pub(crate) fn new(from: R, unit: &'static str) -> Input<R> {
-        Input { from, chunk: Vec::new(), at: 0, line: 1, bytes: 0, unit, left: usize::MAX }
+        Input { from, chunk: Vec::new(), at: 0, line: 1, bytes: 0, unit, left: usize::MAX, failed: false }
     }
 
     /// The current line, counted from 1.
@@ -32,6 +33,11 @@ impl<R: Read> Input<R> {
     /// Bytes read.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether the system could not read it.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
     }
 
     /// A unit begins, of at most this many bytes.
@@ -49,7 +55,11 @@ impl<R: Read> Input<R> {
             let read = loop {
                 match self.from.read(&mut self.chunk) {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    other => break other.map_err(|error| error.to_string())?,
+                    Err(error) => {
+                        self.failed = true;
+                        return Err(error.to_string());
+                    }
+                    Ok(read) => break read,
                 }
             };
             self.chunk.truncate(read);

@@ -138,6 +138,11 @@ impl<R: Read> Reader<R> {
         self.input.bytes()
     }
 
+    /// Whether an error was the system's, not one of the file.
+    pub fn has_failed(&self) -> bool {
+        self.input.has_failed()
+    }
+
     /// Reads a file with one table: `return { ... };`.
     ///
     /// # Errors

@@ -39,6 +39,25 @@ impl From<crate::disk::DiskError> for Wrong {
     }
 }
 
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// A percent-encoded text (RFC 3986 2.1); `None` if an escape is none, or if it is not UTF-8. The crate
+/// of that name leaves wrong escapes as they are.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        out.extend(from_hex(digits)?);
+        out.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(out).ok()
+}
+
 /// What an import does with an account that exists already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {

@@ -17,9 +17,9 @@ use rxml::{AttrMap, Event, GenericReader, Options, Parser};
 use throng_engine::portable::{self, Container};
 use throng_engine::rooms::exchange;
 
-use super::Wrong;
 use super::parts::{At, DEPTH_MAX, ELEMENT_BYTES_MAX, Part, Source as Parts, TOKEN_BYTES_MAX};
 use super::summary::shown;
+use super::{Wrong, percent_decoded};
 
 const NS_INCLUDE: &str = "http://www.w3.org/2001/XInclude";
 
@@ -242,7 +242,7 @@ impl Reader {
                 self.folder.display()
             ))
         };
-        let name = percent_decoded(href).ok_or_else(outside)?;
+        let name = path_of(href).ok_or_else(outside)?;
         let relative = Path::new(&name);
         if name.contains('\0')
             || !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
@@ -397,23 +397,10 @@ pub(super) fn element(namespace: &str, name: &str, attributes: AttrMap) -> Eleme
     element
 }
 
-/// The path of a URI as text (RFC 3986 2.1); `None` if it has a scheme or is not UTF-8.
-fn percent_decoded(href: &str) -> Option<String> {
+/// The path of a URI as text; `None` if it has a scheme or is not UTF-8.
+fn path_of(href: &str) -> Option<String> {
     if href.contains(':') && href.split('/').next().is_some_and(|first| first.contains(':')) {
         return None;
     }
-    let mut out = Vec::with_capacity(href.len());
-    let mut rest = href.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        match (byte, rest.split_at_checked(2)) {
-            (b'%', Some((digits, behind))) => {
-                let digits = std::str::from_utf8(digits).ok()?;
-                out.push(u8::from_str_radix(digits, 16).ok()?);
-                rest = behind;
-            }
-            _ => out.push(*byte),
-        }
-    }
-    String::from_utf8(out).ok()
+    percent_decoded(href)
 }

@@ -46,7 +46,7 @@ impl Format {
 /// It is none that is known.
 pub fn recognise(from: &Path) -> Result<Format, Wrong> {
     let wrong = |what: String| Wrong::File(format!("{}: {what}", from.display()));
-    if from.is_dir() {
+    if is_folder(from)? {
         return match prosody::is_folder(from) {
             true => Ok(Format::Prosody),
             false => Ok(Format::Portable),
@@ -75,6 +75,19 @@ pub fn recognise(from: &Path) -> Result<Format, Wrong> {
     }
 }
 
+/// Whether it is a folder. Otherwise it is a regular file, which can be read more than once: the
+/// beginning of a pipe would be lost.
+fn is_folder(from: &Path) -> Result<bool, Wrong> {
+    let wrong = |what: &dyn std::fmt::Display| Wrong::File(format!("{}: {what}", from.display()));
+    let found = std::fs::metadata(from).map_err(|error| wrong(&error))?;
+    match found.is_dir() || found.is_file() {
+        true => Ok(found.is_dir()),
+        false => {
+            Err(wrong(&"it is no file and no folder: write the dump to a file first, unpacked if it is compressed"))
+        }
+    }
+}
+
 /// Whether a file begins like a dump in SQL.
 fn is_sql(head: &[u8]) -> bool {
     let words: [&[u8]; 10] =
@@ -87,13 +100,13 @@ pub(super) type Open = Box<dyn FnOnce() -> Result<Box<dyn Source>, Wrong>>;
 
 /// The sources of an import: one, or one for each main file of XEP-0227.
 pub(super) fn sources(from: &Path, format: Format, host: &str) -> Result<Vec<Open>, Wrong> {
-    let (from, host) = (from.to_owned(), host.to_owned());
+    let (is_folder, from, host) = (is_folder(from)?, from.to_owned(), host.to_owned());
     let open: Open = match format {
         Format::Portable => {
             let later = |path: PathBuf| -> Open { Box::new(move || Ok(Box::new(Reader::open(&path)?))) };
             return Ok(super::read::files(&from)?.into_iter().map(later).collect());
         }
-        Format::Prosody if !from.is_dir() => {
+        Format::Prosody if !is_folder => {
             return Err(Wrong::File(format!("{} is no folder: name the data folder of Prosody", from.display())));
         }
         Format::Prosody => Box::new(move || Ok(Box::new(prosody::Folder::open(&from)?))),

@@ -3,7 +3,8 @@
 //!
 //! Names of hosts, stores and users are percent-encoded. A decoded name is never used for a path, and
 //! links are not followed, so a folder cannot lead elsewhere. One table, or one item of a list, is in
-//! memory at a time. A file that cannot be read is left out and reported: it is one user's.
+//! memory at a time. A file that is not as Prosody writes it is left out and reported: it is one
+//! user's. An error of the system ends the import.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions, ReadDir};
@@ -15,8 +16,8 @@ use throng_engine::portable::Container;
 use throng_engine::wire::text::{escape_into, write_attribute};
 
 use super::{forms, xml};
-use crate::portable::Wrong;
 use crate::portable::parts::{At, Part, Source};
+use crate::portable::{Wrong, from_hex, percent_decoded};
 use throng_dumps::lua::{Key, Reader, Table, Value};
 
 /// Stores that are read for each user, and those with nothing to move.
@@ -62,13 +63,17 @@ pub(super) struct Folder {
     host: Option<Host>,
     /// The files of its users, or of its rooms.
     entries: Option<ReadDir>,
-    /// At most those of one user's tables, which are bounded ([`throng_dumps::lua::VALUES_MAX`]).
-    parts: VecDeque<Part>,
+    /// At most those of one user's tables, which are bounded ([`throng_dumps::lua::VALUES_MAX`]), each
+    /// with its position.
+    parts: VecDeque<(At, Part)>,
     /// At most two, and one for each node of a user.
     lists: VecDeque<List>,
     open: Option<(List, Reader<File>)>,
     in_user: bool,
+    /// The position that is read.
     at: At,
+    /// That of the part that was taken last.
+    given: At,
     bytes: u64,
 }
 
@@ -103,7 +108,8 @@ impl Folder {
             let path = path.to_owned();
             move |error: io::Error| Wrong::File(format!("{}: {error}", path.display()))
         };
-        let mut parts = VecDeque::new();
+        let at = At { file: root.to_owned(), line: 0 };
+        let mut parts = Vec::new();
         let link = |name: &str| Part::Skipped("folder", format!("{name} is a link: links are not followed"));
         let (names, links) = folders(root).map_err(wrong(root))?;
         parts.extend(links.iter().map(|name| link(name)));
@@ -111,7 +117,7 @@ impl Folder {
         for encoded in names {
             let path = root.join(&encoded);
             let Some(name) = decoded(&encoded) else {
-                parts.push_back(Part::Skipped("folder", format!("{encoded} is the name of no host")));
+                parts.push(Part::Skipped("folder", format!("{encoded} is the name of no host")));
                 continue;
             };
             let (stores, links) = folders(&path).map_err(wrong(&path))?;
@@ -121,7 +127,7 @@ impl Folder {
             if !has_users && stores.contains("roster") {
                 let why =
                     "it has rosters, but no accounts: its passwords are elsewhere (LDAP, SQL); users are left out";
-                parts.push_back(Part::Skipped("host", format!("{name}: {why}")));
+                parts.push(Part::Skipped("host", format!("{name}: {why}")));
             }
             for store in &stores {
                 let is_known = STORES.contains(&&**store) || NOTHING.contains(&&**store) || store.starts_with("pep_");
@@ -129,7 +135,7 @@ impl Folder {
                 if (has_users || has_rooms) && !is_known && !of_rooms {
                     let why =
                         if store == "muc_log" { "archives of rooms are not imported" } else { "it is not imported" };
-                    parts.push_back(Part::Skipped("store", format!("{store} of {name}: {why}")));
+                    parts.push(Part::Skipped("store", format!("{store} of {name}: {why}")));
                 }
             }
             if has_users || has_rooms {
@@ -138,55 +144,79 @@ impl Folder {
         }
         // Rooms last: what they say of users belongs to accounts that exist.
         hosts.sort_by_key(|host| host.has_rooms);
-        let at = At { file: root.to_owned(), line: 0 };
         Ok(Folder {
             waiting: hosts.into(),
             host: None,
             entries: None,
-            parts,
+            parts: parts.into_iter().map(|part| (at.clone(), part)).collect(),
             lists: VecDeque::new(),
             open: None,
             in_user: false,
+            given: at.clone(),
             at,
             bytes: 0,
         })
     }
 
     fn skip(&mut self, what: &'static str, why: String) {
-        self.parts.push_back(Part::Skipped(what, why));
+        self.part(Part::Skipped(what, why));
+    }
+
+    /// Reports a file that is left out. An import that is repeated skips its user, who exists by then.
+    fn skip_file(&mut self, store: &str, why: &str) {
+        self.skip("file", format!("{store}: {why}; once it is repaired, import with `--existing replace`"));
+    }
+
+    fn part(&mut self, part: Part) {
+        self.parts.push_back((self.at.clone(), part));
     }
 
     /// Adds an element of the user or room.
     fn element(&mut self, what: &'static str, container: Option<Container>, node: Option<&str>, text: &[u8]) {
         match xml::element(text, forms::NS_CLIENT) {
             Ok(element) => {
-                self.parts.push_back(Part::Element { container, node: node.map(str::to_owned), element });
+                self.part(Part::Element { container, node: node.map(str::to_owned), element });
             }
             Err(why) => self.skip(what, why),
         }
     }
 
     /// Reads a file with one table; `None` if there is none, or if it is skipped.
-    fn table(&mut self, store: &str, path: PathBuf) -> Option<Table> {
-        let file = match opened(&path) {
-            Ok(file) => file?,
-            Err(why) => {
-                self.at = At { file: path, line: 1 };
-                self.skip("file", format!("{store}: {why}"));
-                return None;
-            }
-        };
+    ///
+    /// # Errors
+    /// The system's.
+    fn table(&mut self, store: &str, path: PathBuf) -> Result<Option<Table>, Wrong> {
+        self.at = At { file: path, line: 1 };
+        let Some(file) = self.open_at(store)? else { return Ok(None) };
         let mut reader = Reader::new(file);
         let table = reader.whole();
         self.bytes += reader.bytes();
-        self.at = At { file: path, line: reader.line() };
+        self.at.line = reader.line();
         match table {
-            Ok(table) => Some(table),
-            Err(why) => {
-                self.skip("file", format!("{store}: {why}"));
-                None
-            }
+            Ok(table) => return Ok(Some(table)),
+            Err(why) if reader.has_failed() => return Err(self.failed(&why)),
+            Err(why) => self.skip_file(store, &why),
         }
+        Ok(None)
+    }
+
+    /// Opens the file of the current position; `None` if there is none, or if it is skipped.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open_at(&mut self, store: &str) -> Result<Option<File>, Wrong> {
+        match opened(&self.at.file).map_err(|error| self.failed(&error))? {
+            Opened::File(file) => return Ok(Some(file)),
+            Opened::Nothing => {}
+            Opened::Skipped(why) => self.skip_file(store, why),
+        }
+        Ok(None)
+    }
+
+    /// An error of the system at the current position. The rest of the user would be lost: it ends the
+    /// import.
+    fn failed(&self, why: &dyn std::fmt::Display) -> Wrong {
+        Wrong::File(format!("{}: {why}", self.at.file.display()))
     }
 
     /// Begins the next host, or the next file of the current one; false at the end.
@@ -197,7 +227,7 @@ impl Folder {
             self.entries =
                 Some(fs::read_dir(&path).map_err(|error| Wrong::File(format!("{}: {error}", path.display())))?);
             self.at = At { file: path, line: 0 };
-            self.parts.push_back(Part::Host(host.name.clone()));
+            self.part(Part::Host(host.name.clone()));
             self.host = Some(host);
             return Ok(true);
         };
@@ -215,15 +245,15 @@ impl Folder {
             return Ok(true);
         };
         match has_rooms {
-            true => self.room(&name, path),
-            false => self.user(encoded, name, path),
+            true => self.room(&name, path)?,
+            false => self.user(encoded, name, path)?,
         }
         Ok(true)
     }
 
-    fn user(&mut self, encoded: &str, name: String, path: PathBuf) {
+    fn user(&mut self, encoded: &str, name: String, path: PathBuf) -> Result<(), Wrong> {
         // Without it, everything else is kept: the account gets a new password.
-        let mut account = self.table("accounts", path).unwrap_or_default();
+        let mut account = self.table("accounts", path)?.unwrap_or_default();
         let is_disabled = account.flag("disabled") == Some(true);
         if is_disabled {
             self.skip("credentials", "the account is disabled: it is imported without credentials".into());
@@ -231,7 +261,7 @@ impl Folder {
         }
         let keys = credentials(&account);
         let password = account.text("password").filter(|_| keys.is_none()).map(str::to_owned);
-        self.parts.push_back(Part::User { name, password });
+        self.part(Part::User { name, password });
         self.in_user = true;
         match keys {
             Some(Ok(keys)) => self.element("credentials", None, None, &keys),
@@ -247,27 +277,33 @@ impl Folder {
         let (blocked, nodes) = (dat("blocklist"), dat("pep"));
         let lists = [(Kind::Offline, list("offline")), (Kind::Archive, list("archive"))];
         self.lists.extend(lists.into_iter().filter_map(|(kind, path)| Some(List { kind, path: path? })));
-        if let Some(table) = roster.and_then(|path| self.table("roster", path)) {
+        if let Some(table) = self.own_table("roster", roster)? {
             self.roster(&table);
         }
-        if let Some(table) = vcard.and_then(|path| self.table("vcard", path)) {
+        if let Some(table) = self.own_table("vcard", vcard)? {
             self.stanza("vCard", None, &table);
         }
-        if let Some(table) = private.and_then(|path| self.table("private", path)) {
+        if let Some(table) = self.own_table("private", private)? {
             let elements = table.named.iter().map(|(_, value)| value);
             elements.filter_map(Value::as_table).for_each(|element| {
                 self.stanza("private element", Some(Container::Private), element);
             });
         }
-        if let Some(table) = blocked.and_then(|path| self.table("blocklist", path)) {
+        if let Some(table) = self.own_table("blocklist", blocked)? {
             let jids: Vec<&str> = table.texts().map(|(jid, _)| jid).collect();
             if !jids.is_empty() {
                 self.element("privacy list", None, None, &forms::blocked(jids.into_iter()));
             }
         }
-        if let Some(table) = nodes.and_then(|path| self.table("pep", path)) {
+        if let Some(table) = self.own_table("pep", nodes)? {
             table.texts().for_each(|(name, node)| self.node(encoded, name, node));
         }
+        Ok(())
+    }
+
+    /// The table of a store that the host may not have.
+    fn own_table(&mut self, store: &str, path: Option<PathBuf>) -> Result<Option<Table>, Wrong> {
+        path.map_or(Ok(None), |path| self.table(store, path))
     }
 
     fn stanza(&mut self, what: &'static str, container: Option<Container>, table: &Table) {
@@ -346,14 +382,15 @@ impl Folder {
         }
     }
 
-    fn room(&mut self, name: &str, path: PathBuf) {
-        let Some(table) = self.table("config", path) else { return };
+    fn room(&mut self, name: &str, path: PathBuf) -> Result<(), Wrong> {
+        let Some(table) = self.table("config", path)? else { return Ok(()) };
         let empty = Table::default();
         let data = table.table("_data").unwrap_or(&empty);
         if data.flag("persistent") != Some(true) {
-            return self.skip("room", "a room that is not persistent is not imported".into());
+            self.skip("room", "a room that is not persistent is not imported".into());
+            return Ok(());
         }
-        self.parts.push_back(Part::Room { name: name.to_owned(), created: None });
+        self.part(Part::Room { name: name.to_owned(), created: None });
         self.element("room", None, None, &forms::room_config(&room_fields(data)));
         if let Some(subject) = data.text("subject").filter(|subject| !subject.is_empty()) {
             let from = data.text("subject_from").unwrap_or_default();
@@ -370,22 +407,24 @@ impl Folder {
             let (nick, reason) = (more.text("reserved_nickname"), more.text("reason").unwrap_or_default());
             self.element("room", None, None, &forms::standing(jid, is, nick, reason));
         }
-        self.parts.push_back(Part::RoomEnd);
+        self.part(Part::RoomEnd);
+        Ok(())
     }
 
     /// Reads an item of the open list; false at its end.
-    fn listed(&mut self) -> bool {
-        let Some((list, mut reader)) = self.open.take() else { return false };
+    fn listed(&mut self) -> Result<bool, Wrong> {
+        let Some((list, mut reader)) = self.open.take() else { return Ok(false) };
         let before = reader.bytes();
         let item = reader.item();
         self.bytes += reader.bytes() - before;
         self.at = At { file: list.path.clone(), line: reader.line() };
         let what = list.kind.name();
         match item {
-            Ok(None) => return false,
+            Ok(None) => return Ok(false),
+            Err(why) if reader.has_failed() => return Err(self.failed(&why)),
             Err(why) => {
-                self.skip("file", format!("{}: {why}; the rest of the file is skipped", list.kind.store()));
-                return false;
+                self.skip_file(list.kind.store(), &format!("{why}; the rest of the file is skipped"));
+                return Ok(false);
             }
             Ok(Some(item)) => {
                 let host = self.host.as_ref().map(|host| &*host.name).unwrap_or_default();
@@ -403,30 +442,25 @@ impl Folder {
             }
         }
         self.open = Some((list, reader));
-        true
+        Ok(true)
     }
 }
 
 impl Source for Folder {
     fn next(&mut self) -> Result<Option<Part>, Wrong> {
         loop {
-            if let Some(part) = self.parts.pop_front() {
+            if let Some((at, part)) = self.parts.pop_front() {
+                self.given = at;
                 return Ok(Some(part));
             }
-            if self.listed() {
+            if self.listed()? {
                 continue;
             }
             if let Some(list) = self.lists.pop_front() {
-                match opened(&list.path) {
-                    Ok(None) => {}
-                    Ok(Some(file)) => self.open = Some((list, Reader::new(file))),
-                    Err(why) => {
-                        self.skip("file", format!("{}: {why}", list.kind.store()));
-                        self.at = At { file: list.path, line: 1 };
-                    }
-                }
+                self.at = At { file: list.path.clone(), line: 1 };
+                self.open = self.open_at(list.kind.store())?.map(|file| (list, Reader::new(file)));
             } else if std::mem::take(&mut self.in_user) {
-                self.parts.push_back(Part::UserEnd);
+                self.part(Part::UserEnd);
             } else if !self.more()? {
                 return Ok(None);
             }
@@ -434,7 +468,7 @@ impl Source for Folder {
     }
 
     fn at(&self) -> At {
-        self.at.clone()
+        self.given.clone()
     }
 
     fn bytes(&self) -> u64 {
@@ -479,18 +513,30 @@ impl Kind {
     }
 }
 
-/// Opens a regular file; `None` if there is none.
-fn opened(path: &Path) -> Result<Option<File>, String> {
+/// What is at a path.
+enum Opened {
+    File(File),
+    Nothing,
+    Skipped(&'static str),
+}
+
+/// Opens a regular file.
+///
+/// # Errors
+/// The system's.
+fn opened(path: &Path) -> io::Result<Opened> {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-        Ok(found) if found.is_symlink() => return Err("it is a link: links are not followed".into()),
+        // A name that is too long for a file is that of none.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
+            return Ok(Opened::Nothing);
+        }
+        Err(error) => return Err(error),
+        Ok(found) if found.is_symlink() => return Ok(Opened::Skipped("it is a link: links are not followed")),
         // Opening a pipe would block until it has a writer.
-        Ok(found) if !found.is_file() => return Err("it is no file".into()),
+        Ok(found) if !found.is_file() => return Ok(Opened::Skipped("it is no file")),
         Ok(_) => {}
     }
-    let options = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    options.map(Some).map_err(|error| error.to_string())
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map(Opened::File)
 }
 
 /// The keys of an account; `None` if it has none.
@@ -512,12 +558,6 @@ fn credentials(account: &Table) -> Option<Result<Vec<u8>, String>> {
         Some(forms::keys(hash, [&forms::base64(&stored), &forms::base64(&server), &salt], &iterations))
     };
     Some(read().ok_or_else(|| "stored_key, server_key, salt or iteration_count is not as Prosody writes it".into()))
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 /// The fields of a room's form.
@@ -604,20 +644,7 @@ fn inside(out: &mut Vec<u8>, element: &Table) -> Result<(), &'static str> {
 
 /// The text of a percent-encoded name; `None` if it is none.
 fn decoded(name: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        match byte {
-            b'%' => {
-                let (digits, behind) = rest.split_at_checked(2)?;
-                out.extend(from_hex(std::str::from_utf8(digits).ok()?)?);
-                rest = behind;
-            }
-            _ => out.push(*byte),
-        }
-    }
-    String::from_utf8(out).ok().filter(|name| !name.is_empty())
+    percent_decoded(name).filter(|name| !name.is_empty())
 }
 
 /// The name of a store's folder.

@@ -2,21 +2,26 @@
 //! goes user by user.
 //!
 //! Records fill a run in memory, which is sorted and appended to a temporary file once it is large.
-//! The runs are merged at the end. A dump that fits in one run uses no file. The file is in `TMPDIR`,
-//! else in `/var/tmp`; it has mode 0600 and no name, so it ends with the process.
+//! The runs are merged at the end, a bounded number at a time, with one record in memory. A dump that
+//! fits in one run uses no file. The files, at most two, are in `TMPDIR`, else in `/var/tmp`; they have
+//! mode 0600 and no name, so they end with the process.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions, remove_file};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Bytes of a run in memory.
 pub(super) const RUN_BYTES: usize = 32 << 20;
 
 /// Bytes that are read at once of each run.
 const READ_BYTES: usize = 64 << 10;
+
+/// Most runs that are merged at once.
+const RUNS_MAX: usize = 64;
 
 /// A record: its key, the line that it comes from, and its fields. Records with the same key stay in
 /// the order in which they were added.
@@ -50,7 +55,7 @@ pub(super) struct Sorter {
     run_bytes: usize,
     run: Vec<Record>,
     bytes: usize,
-    file: Option<File>,
+    file: Option<Arc<File>>,
     /// Where each run ends in the file.
     ends: Vec<u64>,
 }
@@ -71,11 +76,11 @@ impl Sorter {
     fn spill(&mut self) -> io::Result<()> {
         self.run.sort_by(|one, other| one.key.cmp(&other.key));
         if self.file.is_none() {
-            self.file = Some(unnamed()?);
+            self.file = Some(Arc::new(unnamed()?));
         }
         let mut end = self.ends.last().copied().unwrap_or(0);
         // Runs are only appended.
-        let mut out = BufWriter::with_capacity(1 << 20, self.file.as_ref().expect("just made"));
+        let mut out = BufWriter::with_capacity(1 << 20, &**self.file.as_ref().expect("just made"));
         for record in self.run.drain(..) {
             end += record.write(&mut out)?;
         }
@@ -87,16 +92,36 @@ impl Sorter {
 
     /// All records in the order of their keys.
     pub(super) fn sorted(mut self) -> io::Result<Sorted> {
-        let mut starts = 0;
-        let mut runs: Vec<Run> = Vec::new();
-        for end in &self.ends {
-            runs.push(Run { at: starts, end: *end, buffer: Vec::new(), taken: 0 });
-            starts = *end;
+        while self.ends.len() > RUNS_MAX {
+            self.merge()?;
         }
         self.run.sort_by(|one, other| one.key.cmp(&other.key));
-        let mut sorted = Sorted { file: self.file, runs, rest: self.run.into_iter(), heap: BinaryHeap::new() };
-        (0..=sorted.runs.len()).try_for_each(|run| sorted.refill(run))?;
-        Ok(sorted)
+        Sorted::of(self.runs(), self.run)
+    }
+
+    /// Readers of the runs in the file.
+    fn runs(&self) -> Vec<Run> {
+        let Some(file) = &self.file else { return Vec::new() };
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| Run::new(file.clone(), *start, *end)).collect()
+    }
+
+    /// Merges the runs, [`RUNS_MAX`] at a time, into another file.
+    fn merge(&mut self) -> io::Result<()> {
+        let into = Arc::new(unnamed()?);
+        let (mut out, mut end, mut ends) = (BufWriter::with_capacity(1 << 20, &*into), 0, Vec::new());
+        let mut runs = self.runs().into_iter();
+        while runs.len() > 0 {
+            let mut sorted = Sorted::of(runs.by_ref().take(RUNS_MAX).collect(), Vec::new())?;
+            while let Some(record) = sorted.next()? {
+                end += record.write(&mut out)?;
+            }
+            ends.push(end);
+        }
+        out.flush()?;
+        drop(out);
+        (self.file, self.ends) = (Some(into), ends);
+        Ok(())
     }
 }
 
@@ -114,96 +139,105 @@ fn unnamed() -> io::Result<File> {
     Err(io::Error::other(format!("{} is full of files of imports; remove them", folder.display())))
 }
 
-struct Run {
+/// A part of a file.
+struct Section {
+    file: Arc<File>,
     at: u64,
     end: u64,
-    buffer: Vec<u8>,
-    taken: usize,
+}
+
+impl Read for Section {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
+        let read = self.file.read_at(&mut into[..most], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// A run in a file, or the last one, which is in memory. Of the former only the key of the next record
+/// is in memory.
+enum Run {
+    File { reader: BufReader<Section>, line: u64, fields: u32 },
+    Memory(std::vec::IntoIter<Record>, Record),
 }
 
 impl Run {
-    fn take(&mut self, file: &File, bytes: usize) -> io::Result<Vec<u8>> {
-        if self.buffer.len() - self.taken < bytes {
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
-            let had = self.buffer.len();
-            let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-            let more = left.min(READ_BYTES.max(bytes - had));
-            self.buffer.resize(had + more, 0);
-            file.read_exact_at(&mut self.buffer[had..], self.at)?;
-            self.at += more as u64;
-        }
-        let taken = self.buffer.get(self.taken..self.taken + bytes).ok_or(io::ErrorKind::UnexpectedEof)?.to_vec();
-        self.taken += bytes;
-        Ok(taken)
+    fn new(file: Arc<File>, at: u64, end: u64) -> Run {
+        Run::File { reader: BufReader::with_capacity(READ_BYTES, Section { file, at, end }), line: 0, fields: 0 }
     }
 
-    fn number(&mut self, file: &File) -> io::Result<usize> {
-        let bytes = self.take(file, 4)?;
-        Ok(u32::from_le_bytes(bytes.try_into().expect("four")) as usize)
+    /// The key of the next record; `None` at the end.
+    fn key(&mut self) -> io::Result<Option<Vec<u8>>> {
+        match self {
+            Run::Memory(rest, next) => Ok(rest.next().map(|mut record| {
+                let key = std::mem::take(&mut record.key);
+                *next = record;
+                key
+            })),
+            Run::File { reader, line, fields } => {
+                if reader.fill_buf()?.is_empty() {
+                    return Ok(None);
+                }
+                let mut bytes = [0; 8];
+                reader.read_exact(&mut bytes)?;
+                *line = u64::from_le_bytes(bytes);
+                *fields = number(reader)?;
+                part(reader).map(Some)
+            }
+        }
     }
 
-    fn next(&mut self, file: &File) -> io::Result<Option<Record>> {
-        if self.at == self.end && self.taken == self.buffer.len() {
-            return Ok(None);
+    /// The record with that key.
+    fn record(&mut self, key: Vec<u8>) -> io::Result<Record> {
+        match self {
+            Run::Memory(_, next) => Ok(Record { key, ..std::mem::take(next) }),
+            Run::File { reader, line, fields } => {
+                let fields = (0..*fields).map(|_| part(reader)).collect::<io::Result<_>>()?;
+                Ok(Record { key, line: *line, fields })
+            }
         }
-        let line = u64::from_le_bytes(self.take(file, 8)?.try_into().expect("eight"));
-        let fields = self.number(file)?;
-        let mut part = || -> io::Result<Vec<u8>> {
-            let bytes = self.number(file)?;
-            self.take(file, bytes)
-        };
-        let key = part()?;
-        let fields = (0..fields).map(|_| part()).collect::<io::Result<_>>()?;
-        Ok(Some(Record { key, line, fields }))
     }
+}
+
+fn number(reader: &mut impl Read) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    reader.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+fn part(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut part = vec![0; number(reader)? as usize];
+    reader.read_exact(&mut part)?;
+    Ok(part)
 }
 
 /// Records in order.
 pub(super) struct Sorted {
-    file: Option<File>,
     runs: Vec<Run>,
-    /// The last run, which is in memory.
-    rest: std::vec::IntoIter<Record>,
-    /// The next record of each run.
-    heap: BinaryHeap<Reverse<Next>>,
+    /// The key of the next record of each run.
+    heap: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
 }
-
-struct Next(Record, usize);
-
-impl Ord for Next {
-    fn cmp(&self, other: &Next) -> std::cmp::Ordering {
-        (&self.0.key, self.1).cmp(&(&other.0.key, other.1))
-    }
-}
-
-impl PartialOrd for Next {
-    fn partial_cmp(&self, other: &Next) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Next {
-    fn eq(&self, other: &Next) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Next {}
 
 impl Sorted {
+    /// Merges runs with a last one, which is sorted.
+    fn of(mut runs: Vec<Run>, last: Vec<Record>) -> io::Result<Sorted> {
+        runs.push(Run::Memory(last.into_iter(), Record::default()));
+        let mut sorted = Sorted { heap: BinaryHeap::with_capacity(runs.len()), runs };
+        (0..sorted.runs.len()).try_for_each(|run| sorted.refill(run))?;
+        Ok(sorted)
+    }
+
     fn refill(&mut self, run: usize) -> io::Result<()> {
-        let next = match (self.runs.get_mut(run), &self.file) {
-            (Some(run), Some(file)) => run.next(file)?,
-            _ => self.rest.next(),
-        };
-        self.heap.extend(next.map(|record| Reverse(Next(record, run))));
+        let key = self.runs[run].key()?;
+        self.heap.extend(key.map(|key| Reverse((key, run))));
         Ok(())
     }
 
     /// The next record.
     pub(super) fn next(&mut self) -> io::Result<Option<Record>> {
-        let Some(Reverse(Next(record, run))) = self.heap.pop() else { return Ok(None) };
+        let Some(Reverse((key, run))) = self.heap.pop() else { return Ok(None) };
+        let record = self.runs[run].record(key)?;
         self.refill(run)?;
         Ok(Some(record))
     }
@@ -215,6 +249,7 @@ mod tests {
 
     #[test]
     fn records_are_sorted_over_runs_and_keep_their_order() {
+        // A byte: a run for each record, which are more than are merged at once.
         for run_bytes in [1, 700, 20_000, RUN_BYTES] {
             let mut sorter = Sorter::new(run_bytes);
             let mut all = Vec::new();
@@ -226,8 +261,11 @@ mod tests {
                 sorter.add(record).expect("taken");
             }
             all.sort_by(|one, other| one.key.cmp(&other.key));
+            assert_eq!(sorter.file.is_some(), run_bytes < RUN_BYTES);
             let mut sorted = sorter.sorted().expect("sorted");
-            assert_eq!(sorted.file.is_some(), run_bytes < RUN_BYTES);
+            // With the last one, which is in memory.
+            assert!(sorted.runs.len() <= RUNS_MAX + 1);
+            assert_eq!(sorted.runs.len() > 1, run_bytes < RUN_BYTES);
             for record in all {
                 assert_eq!(sorted.next().expect("read"), Some(record));
             }

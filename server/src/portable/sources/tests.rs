@@ -13,6 +13,7 @@ use throng_engine::store::{Batch, Query, Table};
 
 use super::*;
 use crate::disk::{Engine, MemoryEngine};
+use crate::portable::parts::{ELEMENT_BYTES_MAX, TOKEN_BYTES_MAX};
 use crate::portable::tests::give_of;
 use crate::portable::{Existing, Import, Summary, import};
 
@@ -229,15 +230,33 @@ fn a_hostile_folder_of_prosody_reaches_nothing_else() {
     // The one whose account is a program exists without a password: its other data is good.
     assert_eq!((summary.users, summary.left, summary.without_password), (2, 1, 1));
     assert!(!Path::new("/tmp/pwned").exists());
+    // Each names the file that it is about.
+    let first = |what: &str, why: &str| {
+        let note = summary.notes().find(|note| note.what == what && note.why.starts_with(why));
+        note.unwrap_or_else(|| panic!("{what}: {why}")).first
+    };
+    for (what, why, at) in [
+        ("file", "accounts:", "accounts/code.dat:1"),
+        ("file", "archive:", "archive/good.list:2"),
+        ("file", "blocklist:", "blocklist/good.dat:1"),
+        ("file", "roster:", "roster/good.dat:1"),
+        ("file", "vcard:", "vcard/good.dat:1"),
+        ("private element", "it is not well-formed", "private/good.dat:1"),
+        ("archived message", "it has no time", "archive/good.list:1"),
+        ("user", "\"%zz\"", "accounts/%zz.dat:1"),
+    ] {
+        let found = first(what, why);
+        assert!(found.ends_with(at), "{what}: {why}: {found}, not {at}");
+    }
     let notes = notes(&summary).join("\n");
     holds(
         &notes,
         &[
-            "file: accounts: `{` is expected, not `o` (1)",
-            "file: archive: the file ends within a table; the rest of the file is skipped (1)",
-            "file: blocklist: it is no file (1)",
-            "file: roster: it is a link: links are not followed (1)",
-            "file: vcard: tables are nested more than 136 deep (1)",
+            "file: accounts: `{` is expected, not `o`; once it is repaired, import with `--existing replace` (1)",
+            "file: archive: the file ends within a table; the rest of the file is skipped; once",
+            "file: blocklist: it is no file; once",
+            "file: roster: it is a link: links are not followed; once",
+            "file: vcard: tables are nested more than 136 deep; once",
             "folder: capulet%2eexample/offline is a link: links are not followed (1)",
             "folder: montague%2eexample is a link: links are not followed (1)",
             "private element: it is not well-formed XML",
@@ -249,6 +268,67 @@ fn a_hostile_folder_of_prosody_reaches_nothing_else() {
         ],
     );
     assert!(!give(&engine).contains("paris"));
+}
+
+/// An account without its roster would be skipped when the import is repeated.
+#[test]
+fn an_error_of_the_system_ends_the_import_of_a_folder() {
+    let roster = "return { [\"romeo@montague.example\"] = { subscription = \"both\" } }";
+    let dir = prosody(&[("accounts/juliet.dat", "return { password = \"x\" }"), ("roster/juliet.dat", roster)]);
+    let mut folder = prosody::Folder::open(dir.path()).expect("a folder");
+    // What was a folder is none any more: ENOTDIR, which is neither a file nor the lack of one.
+    let store = dir.path().join("capulet%2eexample/roster");
+    fs::remove_dir_all(&store).expect("removed");
+    fs::write(&store, "").expect("written");
+    let end = std::iter::from_fn(|| folder.next().transpose()).find_map(Result::err);
+    let Some(Wrong::File(wrong)) = end else { panic!("{end:?}") };
+    assert!(wrong.ends_with("roster/juliet.dat: Not a directory (os error 20)"), "{wrong}");
+    // A user whose name leaves no space for the longer ending of another store has nothing there.
+    let long = format!("accounts/{}.dat", "x".repeat(251));
+    let dir = prosody(&[(&long, "return { password = \"x\" }"), ("archive/juliet.list", "")]);
+    assert_eq!(take(&MemoryEngine::new(), dir.path()).users, 1);
+}
+
+/// The beginning of a pipe could not be read again.
+#[test]
+fn what_is_no_file_and_no_folder_is_refused() {
+    let wrong = format!("{:?}", recognise(Path::new("/dev/null")).expect_err("a device"));
+    assert!(wrong.contains("/dev/null: it is no file and no folder"), "{wrong}");
+    assert!(sources(Path::new("/dev/null"), Format::EjabberdSql, "x").is_err());
+}
+
+/// A dump cannot make an import hold more of a user than an element may have.
+#[test]
+fn values_that_are_too_large_are_left_out_and_gathered_ones_are_bounded() {
+    let (engine, half) = (MemoryEngine::new(), "x".repeat(ELEMENT_BYTES_MAX / 2));
+    let users = "INSERT INTO users(username, password) VALUES ('juliet', 'x'), ('nurse', 'x');\n";
+    let card = format!(
+        "INSERT INTO vcard(username, vcard) VALUES ('juliet', '<vCard xmlns=\"vcard-temp\"><FN>{half}{half}</FN></vCard>');\n"
+    );
+    let key = format!("INSERT INTO rosterusers(username, jid) VALUES ('juliet', '{}');\n", "j".repeat(TOKEN_BYTES_MAX));
+    let mut text =
+        format!("{users}{card}{key}INSERT INTO privacy_list(username, name, id) VALUES ('nurse', 'n', 1);\n");
+    for order in 0..3 {
+        text += &format!(
+            "INSERT INTO privacy_list_data(id, t, value, action, ord) VALUES (1, 'j', '{half}', 'd', {order});\n"
+        );
+    }
+    for _ in 0..3 {
+        text += &format!("INSERT INTO rostergroups(username, jid, grp) VALUES ('juliet', 'a@x', '{half}');\n");
+    }
+    let (summary, end) = dump(&engine, &text);
+    assert_eq!((end, summary.users), (Ok(()), 2));
+    let notes = summary.notes().map(|note| format!("{}: {} ({}) {}", note.what, note.why, note.times, note.first));
+    let notes = notes.collect::<Vec<_>>().join("\n");
+    holds(
+        &notes,
+        &[
+            "row: it has a name of more than 64 KiB, or another value of more than 4 MiB (2)",
+            "dump:2",
+            "privacy list: it has too many items (2)",
+            "contact: it has too many groups, or one that is not UTF-8 (1)",
+        ],
+    );
 }
 
 #[test]

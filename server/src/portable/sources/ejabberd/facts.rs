@@ -142,8 +142,7 @@ impl Tables {
             return Ok(());
         }
         let key = [&[OF_ROOM], host, &[0], name, &[0]].concat();
-        let record = Record { key, line: self.line, fields: vec![options] };
-        self.facts.add(record).map_err(|error| failed(&error))
+        self.add_fact(key, vec![options])
     }
 
     /// Takes a term of Mnesia.

@@ -4,12 +4,15 @@ use throng_engine::portable::Container;
 use throng_engine::wire::text::Writer;
 
 use super::*;
-use crate::portable::parts::ELEMENT_BYTES_MAX;
 use crate::portable::sources::{forms, xml};
 use throng_dumps::erlang::Term;
 
 /// Most items of a user's privacy lists, and options and affiliations of a node.
 const GATHERED_MAX: usize = 10_000;
+
+/// Most bytes of them, of a contact's groups, and of a user's keys; an element of more is skipped
+/// anyway.
+const GATHERED_BYTES_MAX: usize = ELEMENT_BYTES_MAX;
 
 /// Options of nodes that mean the same here.
 const NODE_OPTIONS: [&str; 8] = [
@@ -40,6 +43,16 @@ pub(super) struct Giving {
     contact: Option<Contact>,
     privacy: Vec<Record>,
     node: Option<Node>,
+    /// Bytes that are gathered of the current contact, node, privacy lists or keys.
+    gathered: usize,
+}
+
+impl Giving {
+    /// Whether there is space for so many more bytes.
+    fn gathers(&mut self, bytes: usize) -> bool {
+        self.gathered += bytes;
+        self.gathered <= GATHERED_BYTES_MAX
+    }
 }
 
 #[derive(Default)]
@@ -69,25 +82,25 @@ impl Tables {
         }
         match xml::element(text, forms::NS_CLIENT) {
             Ok(element) => {
-                self.parts.push_back(Part::Element { container, node: node.map(str::to_owned), element });
+                self.part(Part::Element { container, node: node.map(str::to_owned), element });
             }
             Err(why) => self.skip(what, why),
         }
     }
 
-    /// Takes the next fact; false at the end.
-    pub(super) fn give(&mut self) -> Result<bool, Wrong> {
-        let Stage::Giving(sorted) = &mut self.stage else { return Ok(false) };
+    /// Takes the next fact.
+    pub(super) fn give(&mut self) -> Result<(), Wrong> {
+        let Stage::Giving(sorted) = &mut self.stage else { return Ok(()) };
         let Some(record) = sorted.next().map_err(|error| failed(&error))? else {
             self.end();
             self.stage = Stage::Done;
-            return Ok(true);
+            return Ok(());
         };
         let mut zeros = record.key.iter().enumerate().filter(|(_, byte)| **byte == 0);
         let of_user = record.key.first() == Some(&OF_USER);
         // The first byte of a user's key is a zero itself.
         let skipped = usize::from(of_user);
-        let (Some((host_end, _)), Some((user_end, _))) = (zeros.nth(skipped), zeros.next()) else { return Ok(true) };
+        let (Some((host_end, _)), Some((user_end, _))) = (zeros.nth(skipped), zeros.next()) else { return Ok(()) };
         if record.key[..user_end] != self.giving.key[..] {
             self.end();
             let text = |range: std::ops::Range<usize>| String::from_utf8_lossy(&record.key[range]).into_owned();
@@ -95,21 +108,21 @@ impl Tables {
             self.giving.key = record.key[..user_end].to_vec();
             self.giving.told &= self.giving.host == host;
             (self.giving.host, self.giving.user) = (host, user);
-            (self.giving.exists, self.giving.begun) = (false, false);
+            (self.giving.exists, self.giving.begun, self.giving.gathered) = (false, false, 0);
         }
         self.line = record.line;
         if !of_user {
             self.room(&record);
-            return Ok(true);
+            return Ok(());
         }
         let about = record.key.get(user_end + 1).copied().unwrap_or(u8::MAX);
         self.about_user(about, record);
-        Ok(true)
+        Ok(())
     }
 
     fn host(&mut self) {
         if !std::mem::replace(&mut self.giving.told, true) {
-            self.parts.push_back(Part::Host(self.giving.host.clone()));
+            self.part(Part::Host(self.giving.host.clone()));
         }
     }
 
@@ -120,7 +133,8 @@ impl Tables {
         }
         self.host();
         let (name, password) = (self.giving.user.clone(), self.giving.password.take());
-        self.parts.push_back(Part::User { name, password });
+        self.part(Part::User { name, password });
+        self.giving.gathered = 0;
         for keys in std::mem::take(&mut self.giving.keys) {
             self.element("credentials", None, None, &keys);
         }
@@ -134,7 +148,7 @@ impl Tables {
         self.contact_ends();
         self.privacy_ends();
         self.node_ends();
-        self.parts.push_back(Part::UserEnd);
+        self.part(Part::UserEnd);
     }
 
     fn about_user(&mut self, about: u8, record: Record) {
@@ -166,8 +180,13 @@ impl Tables {
             CONTACT => self.contact(&record),
             CARD => self.element("vCard", None, None, field(0)),
             PRIVATE => self.element("private element", Some(Container::Private), None, field(0)),
-            PRIVACY if self.giving.privacy.len() == GATHERED_MAX => self.skip("privacy list", "it has too many items"),
-            PRIVACY => self.giving.privacy.push(record),
+            PRIVACY => {
+                let bytes = record.fields.iter().map(Vec::len).sum();
+                match self.giving.privacy.len() < GATHERED_MAX && self.giving.gathers(bytes) {
+                    true => self.giving.privacy.push(record),
+                    false => self.skip("privacy list", "it has too many items"),
+                }
+            }
             NODE => self.node(&record),
             WAITING => {
                 let mut message = field(0).to_vec();
@@ -206,7 +225,10 @@ impl Tables {
             86 => "SHA-512",
             _ => return self.skip("credentials", "a key has the length of no hash function of SCRAM"),
         };
-        self.giving.keys.push(forms::keys(hash, [stored, server, salt], iterations));
+        match self.giving.gathers(server.len() + salt.len() + iterations.len()) {
+            true => self.giving.keys.push(forms::keys(hash, [stored, server, salt], iterations)),
+            false => self.skip("credentials", "there are too many of them"),
+        }
     }
 
     fn contact(&mut self, record: &Record) {
@@ -216,11 +238,16 @@ impl Tables {
             self.contact_ends();
             self.giving.contact = Some(Contact { jid: text(0).to_owned(), ..Contact::default() });
         }
-        let Some(contact) = &mut self.giving.contact else { return };
         if let [_, group] = &record.fields[..] {
-            contact.groups.extend(utf8(group).filter(|_| contact.groups.len() < GATHERED_MAX).map(str::to_owned));
+            let fits = self.giving.gathers(group.len());
+            let Some(contact) = &mut self.giving.contact else { return };
+            match utf8(group).filter(|_| fits && contact.groups.len() < GATHERED_MAX) {
+                Some(group) => contact.groups.push(group.to_owned()),
+                None => self.skip("contact", "it has too many groups, or one that is not UTF-8"),
+            }
             return;
         }
+        let Some(contact) = &mut self.giving.contact else { return };
         if text(2) == "R" {
             return;
         }
@@ -239,6 +266,7 @@ impl Tables {
 
     fn contact_ends(&mut self) {
         let Some(contact) = self.giving.contact.take() else { return };
+        self.giving.gathered = 0;
         if let Some(request) = &contact.request {
             let mut children = Vec::new();
             if !request.is_empty() {
@@ -264,6 +292,7 @@ impl Tables {
         if records.is_empty() {
             return;
         }
+        self.giving.gathered = 0;
         fn text(record: &Record, at: usize) -> &str {
             record.fields.get(at).and_then(|field| utf8(field)).unwrap_or_default()
         }
@@ -323,8 +352,9 @@ impl Tables {
             let item = forms::item(text(1), payload);
             return self.element("item", Some(Container::Nodes), Some(name), &item);
         }
+        let fits = self.giving.gathers(record.fields.iter().skip(1).map(Vec::len).sum());
         let Some(node) = &mut self.giving.node else { return };
-        if node.fields.len() + node.affiliations.len() + node.subscriptions.len() == GATHERED_MAX {
+        if !fits || node.fields.len() + node.affiliations.len() + node.subscriptions.len() >= GATHERED_MAX {
             return self.skip("node", "it has too many options and affiliations");
         }
         if about == 1 {
@@ -345,6 +375,7 @@ impl Tables {
 
     fn node_ends(&mut self) {
         let Some(Node { name, fields, affiliations, subscriptions }) = self.giving.node.take() else { return };
+        self.giving.gathered = 0;
         self.element("node", Some(Container::Owner), None, &forms::configure(&name, &fields));
         for (all, is_subscriptions) in [(affiliations, false), (subscriptions, true)] {
             if !all.is_empty() {
@@ -370,7 +401,7 @@ impl Tables {
             return self.skip("room", "a room that is not persistent is not imported");
         }
         self.host();
-        self.parts.push_back(Part::Room { name: self.giving.user.clone(), created: None });
+        self.part(Part::Room { name: self.giving.user.clone(), created: None });
         self.element("room", None, None, &forms::room_config(&room_fields(&get)));
         let subject = get("subject").and_then(|subject| match subject.list().first() {
             Some(first) => first.tuple().get(2).and_then(Term::text),
@@ -390,7 +421,7 @@ impl Tables {
             let user = String::from_utf8_lossy(&jid(user)).into_owned();
             self.element("room", None, None, &forms::standing(&user, is, None, &reason));
         }
-        self.parts.push_back(Part::RoomEnd);
+        self.part(Part::RoomEnd);
     }
 }
 

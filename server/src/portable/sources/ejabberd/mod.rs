@@ -22,7 +22,7 @@ use give::Giving;
 
 use super::sorted::{RUN_BYTES, Record, Sorted, Sorter};
 use crate::portable::Wrong;
-use crate::portable::parts::{At, Part, Source};
+use crate::portable::parts::{At, ELEMENT_BYTES_MAX, Part, Source, TOKEN_BYTES_MAX};
 use throng_dumps::erlang;
 use throng_dumps::sql::Dump;
 
@@ -110,8 +110,10 @@ pub(super) struct Tables {
     /// Facts that name a node or a privacy list, not a user.
     parted: Sorter,
     unknown: BTreeSet<String>,
-    /// At most those of one fact, and what it ends.
-    parts: VecDeque<Part>,
+    /// At most those of one fact, and what it ends; each with its line.
+    parts: VecDeque<(u64, Part)>,
+    /// The line of the part that was taken last.
+    given: u64,
     line: u64,
     bytes: u64,
     giving: Giving,
@@ -155,14 +157,28 @@ impl Tables {
             parted: Sorter::new(RUN_BYTES),
             unknown: BTreeSet::new(),
             parts: VecDeque::new(),
+            given: 1,
             line: 1,
             bytes: 0,
             giving: Giving::default(),
         })
     }
 
+    fn part(&mut self, part: Part) {
+        self.parts.push_back((self.line, part));
+    }
+
     fn skip(&mut self, what: &'static str, why: impl Into<String>) {
-        self.parts.push_back(Part::Skipped(what, why.into()));
+        self.part(Part::Skipped(what, why.into()));
+    }
+
+    /// Whether a fact can be kept. A larger one is none that is imported.
+    fn is_small(&mut self, key: &[u8], fields: &[Vec<u8>]) -> bool {
+        let is_small = key.len() <= TOKEN_BYTES_MAX && fields.iter().all(|field| field.len() <= ELEMENT_BYTES_MAX);
+        if !is_small {
+            self.skip("row", "it has a name of more than 64 KiB, or another value of more than 4 MiB");
+        }
+        is_small
     }
 
     /// Adds a user's fact.
@@ -171,8 +187,14 @@ impl Tables {
             self.skip("row", "it names no user");
             return Ok(());
         }
-        let record = Record { key: key(host, user, about, more), line: self.line, fields };
-        self.facts.add(record).map_err(|error| failed(&error))
+        self.add_fact(key(host, user, about, more), fields)
+    }
+
+    fn add_fact(&mut self, key: Vec<u8>, fields: Vec<Vec<u8>>) -> Result<(), Wrong> {
+        if !self.is_small(&key, &fields) {
+            return Ok(());
+        }
+        self.facts.add(Record { key, line: self.line, fields }).map_err(|error| failed(&error))
     }
 
     /// Adds a fact of a node (`n`) or a privacy list (`l`), of which only the number is known.
@@ -181,6 +203,9 @@ impl Tables {
         key.extend_from_slice(id);
         key.extend_from_slice(&[0, about]);
         key.extend_from_slice(more);
+        if !self.is_small(&key, &fields) {
+            return Ok(());
+        }
         self.parted.add(Record { key, line: self.line, fields }).map_err(|error| failed(&error))
     }
 
@@ -270,7 +295,8 @@ struct Owned {
 impl Source for Tables {
     fn next(&mut self) -> Result<Option<Part>, Wrong> {
         loop {
-            if let Some(part) = self.parts.pop_front() {
+            if let Some((line, part)) = self.parts.pop_front() {
+                self.given = line;
                 return Ok(Some(part));
             }
             match &self.stage {
@@ -278,16 +304,16 @@ impl Source for Tables {
                     if !self.read()? {
                         self.sort()?;
                     }
-                    self.parts.push_back(Part::Progress);
+                    self.part(Part::Progress);
                 }
-                Stage::Giving(_) => drop(self.give()?),
+                Stage::Giving(_) => self.give()?,
                 Stage::Done => return Ok(None),
             }
         }
     }
 
     fn at(&self) -> At {
-        At { file: self.path.clone(), line: self.line }
+        At { file: self.path.clone(), line: self.given }
     }
 
     fn bytes(&self) -> u64 {
