@@ -12,6 +12,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Most groups of a user (`NGROUPS_MAX` of Linux).
+const GROUPS_MAX: usize = 65_536;
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -46,6 +49,32 @@ pub fn inherited_descriptors(count: u16) -> io::Result<Vec<OwnedFd>> {
     // SAFETY: they were open when the program began, so no file of this process has their numbers,
     // and only this call takes them over.
     Ok(numbers.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
+}
+
+/// The groups of a user, the given one among them (getgrouplist(3)). Only that one if the system does
+/// not know the user.
+///
+/// # Errors
+/// The user's entry cannot be read.
+pub fn groups_of(uid: u32, gid: u32) -> io::Result<Vec<u32>> {
+    // SAFETY: all fields may be zero; it is written before it is read.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let (mut text, mut found) = (vec![0; 64 << 10], std::ptr::null_mut());
+    // SAFETY: the buffer has the given length, and outlives the entry, which points into it.
+    let error = unsafe { libc::getpwuid_r(uid, &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    if found.is_null() {
+        return Ok(vec![gid]);
+    }
+    let mut groups = vec![gid; GROUPS_MAX];
+    let mut count = GROUPS_MAX as libc::c_int;
+    // SAFETY: the name is a text with a zero at its end; `count` groups have space.
+    unsafe { libc::getgrouplist(entry.pw_name, gid, groups.as_mut_ptr(), &raw mut count) };
+    // With too many groups it is the number that there are.
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    Ok(groups)
 }
 
 /// Adds one to an eventfd. Cannot fail before 2^64 - 1 calls.
@@ -324,5 +353,21 @@ mod tests {
         // Kernels before 6.12 have no per-thread slice.
         assert!(set.2 == 200_000 || set.2 == before.2, "{before:?} {set:?}");
         assert_eq!(attr(), before);
+    }
+
+    #[test]
+    fn the_groups_of_a_user_are_those_that_the_system_names() {
+        let id = |flag: &str| {
+            let said = std::process::Command::new("id").args([flag, "root"]).output().unwrap().stdout;
+            let mut all: Vec<u32> =
+                String::from_utf8(said).unwrap().split_whitespace().map(|id| id.parse().unwrap()).collect();
+            all.sort_unstable();
+            all
+        };
+        let mut groups = groups_of(0, id("-g")[0]).unwrap();
+        groups.sort_unstable();
+        assert_eq!(groups, id("-G"));
+        // One that the system does not know.
+        assert_eq!(groups_of(4_000_000_000, 7).unwrap(), [7]);
     }
 }

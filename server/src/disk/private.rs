@@ -12,8 +12,19 @@ use rustix::process::geteuid;
 
 /// The program's own entries of a data folder. Other files belong to the operator, whose modes may
 /// be intentional.
-const OWN: [&str; 8] =
-    ["store", "recorder", "tls", "throng.lock", "reserve", "http.token", "push.key", "backup.complete"];
+const OWN: [&str; 11] = [
+    "store",
+    "recorder",
+    "tls",
+    "acme",
+    "upload",
+    "throng.lock",
+    "clock",
+    "reserve",
+    "http.token",
+    "push.key",
+    "backup.complete",
+];
 
 /// Mode bits that grant access to others than the owner.
 const OTHERS: u32 = 0o077;

@@ -114,6 +114,12 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
     good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     fs::write(data.join("throng.toml"), "log_level = \"info\"\n").expect("a file");
+    // Keys of certificates, and files of users.
+    for name in ["acme/authority/@account.json", "upload/a/file"] {
+        let file = data.join(name);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(file, "").expect("a file");
+    }
     let word = "was accessible to other users (mode 0777); changed to 0700";
     for serves in [false, true] {
         open_up(&data);
@@ -177,6 +183,13 @@ fn a_command_of_root_runs_as_the_owner_of_the_folder() {
     good(&["user", "add", "juliet", "--password", "pencil", "--data", text(&data)]);
     let strange = Command::new("find").args([text(&data), "-not", "-uid", "4711"]).output().expect("find runs");
     assert!(strange.stdout.is_empty(), "{strange:?}");
+    // Also by a link of root's; one of another user is refused, see above.
+    let link = folder.path().join("link");
+    symlink(&data, &link).expect("a link");
+    good(&["user", "add", "nurse", "--password", "pencil", "--data", text(&link)]);
+    let strange = Command::new("find").args([text(&data), "-not", "-uid", "4711"]).output().expect("find runs");
+    assert!(strange.stdout.is_empty(), "{strange:?}");
     let listed = run(&["user", "list", "--data", text(&data)]);
-    assert!(String::from_utf8_lossy(&listed.stdout).contains("juliet"), "{listed:?}");
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert!(listed.contains("juliet") && listed.contains("nurse"), "{listed}");
 }
