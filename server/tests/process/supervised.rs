@@ -2,6 +2,7 @@
 //! (sd_notify(3)), sockets that are open before the start (sd_listen_fds(3)), and standard error as
 //! the journal (systemd.exec(5)).
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Client, LONG, PASSWORD, THRONG, good, read, until};
+use crate::support::{Client, LONG, PASSWORD, THRONG, get_from, good, read, until};
 
 /// The manager's end of a server, which is killed when dropped.
 struct Supervised {
@@ -184,13 +185,48 @@ fn a_restart_with_sockets_of_the_manager_refuses_nobody() {
     good(&command(server.folder.path(), &["user", "add", "romeo", "--password", PASSWORD]));
     drop(Client::connect(&address).log_in("romeo", PASSWORD, "r"));
     TcpStream::connect(&http).expect("the dashboard is at its socket");
-    drop((0..20).map(|_| Client::connect(&address).log_in("romeo", PASSWORD, "r")).collect::<Vec<_>>());
+    // An idle shard takes a connection while the other is busy: not each time.
+    let token = read(&server.folder.path().join("data/http.token"));
+    until("connections of both shards", || {
+        drop((0..20).map(|_| Client::connect(&address).log_in("romeo", PASSWORD, "r")).collect::<Vec<_>>());
+        let metrics = get_from(&http, token.trim(), "/metrics");
+        let accepted = |shard: u8| {
+            let name = format!("throng_shard_accepted_total{{shard=\"{shard}\"}} ");
+            metrics
+                .lines()
+                .find_map(|line| line.strip_prefix(&name))
+                .expect("a counter")
+                .parse::<u64>()
+                .expect("a number")
+        };
+        accepted(0) > 0 && accepted(1) > 0
+    });
     server.signal("-TERM");
     assert_eq!(server.end(), Some(0), "{}", server.log());
 
     let waits = Client::connect(&address);
     server.again([Some(&c2s), Some(&admin)], &flags);
     waits.log_in("romeo", PASSWORD, "r");
+}
+
+/// Also the listeners that answer an authority's checks, usually at port 80, for which a service needs
+/// a capability otherwise.
+#[test]
+fn a_socket_of_the_manager_answers_the_checks_of_an_authority() {
+    let socket = || TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let (c2s, acme) = (socket(), socket());
+    let [address, http] = [&c2s, &acme].map(|socket| socket.local_addr().expect("an address").to_string());
+    // Nobody is there: only the listener matters.
+    let directory = ["--acme", "you@example.test", "--acme-directory", "https://127.0.0.1:1/dir"];
+    let flags =
+        [&["--c2s", &*address, "--acme-http", &http, "--virtual-hosts", "example.test"], &directory[..]].concat();
+    let server = Supervised::start([Some(&c2s), Some(&acme)], &flags, &[("LISTEN_FDNAMES", "c2s:acme_http")]);
+    server.report_with("READY=1");
+    let mut stream = TcpStream::connect(&http).expect("a connection");
+    stream.write_all(b"GET /.well-known/acme-challenge/x HTTP/1.0\r\nHost: a\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains(" 404 "), "{answer}");
 }
 
 /// A socket that no option names would take connections that nobody serves.

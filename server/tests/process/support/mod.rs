@@ -155,7 +155,7 @@ fn http_of(log: impl Fn() -> String) -> String {
 }
 
 /// The response of the operator's HTTP interface at this address.
-fn get_from(address: &str, token: &str, path: &str) -> String {
+pub(crate) fn get_from(address: &str, token: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(WAIT)).expect("a time-out");
     let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
