@@ -312,9 +312,9 @@ fn room(out: &mut dyn Write, name: &str, users: impl Iterator<Item = (u32, &'sta
 fn import_rooms(plan: &Plan, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let file = plan.data.with_extension("xml");
     let mut out = io::BufWriter::new(std::fs::File::create(&file)?);
-    write!(out, "<?xml version='1.0'?><server-data xmlns='urn:xmpp:pie:0'><host jid='conference.localhost'>\n")?;
+    writeln!(out, "<?xml version='1.0'?><server-data xmlns='urn:xmpp:pie:0'><host jid='conference.localhost'>")?;
     write(&mut out)?;
-    write!(out, "</host></server-data>\n")?;
+    writeln!(out, "</host></server-data>")?;
     out.flush()?;
     drop(out);
     let done = Command::new(&plan.throng).args(["room", "import"]).arg(&file).arg("--data").arg(&plan.data).output()?;
