@@ -7,13 +7,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
+use hyper::body::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use super::PART_BYTES;
+use super::s3::{self, S3Options};
 use super::seal::Seal;
+use super::{OBJECT_BYTES_MAX, PART_BYTES};
 
 /// Longest time of a request without content.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,8 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The slowest link on which an object is not given up, bytes per second.
 const SLOWEST_BYTES_S: u64 = 32 << 10;
 
-/// Listed names that one request returns at most. A listing that needs more is continued.
+/// Names that one request removes at most.
 const DELETED_AT_ONCE: usize = 1000;
+
+/// Names that a listing holds at most: two objects per second for eleven days.
+const LISTED_MAX: usize = 2_000_000;
+
+/// Longest description of an error, characters: some repeat what a service has answered.
+const WORDS_MAX: usize = 600;
 
 /// A place for backups.
 #[derive(Clone, Debug)]
@@ -34,15 +42,23 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The place that a URL names: `file:///absolute/folder`. With `make`, a missing folder is
-    /// created.
+    /// The place that a URL names: `file:///absolute/folder`, or `s3://bucket/prefix`. With `make`,
+    /// a missing folder is created.
     ///
     /// # Errors
     /// Why it cannot be used, with what to do.
-    pub fn open(url: &str, seal: Seal, make: bool) -> Result<Bucket, String> {
+    pub fn open(url: &str, options: &S3Options, seal: Seal, make: bool) -> Result<Bucket, String> {
         let wrong = |what: String| format!("{url}: {what}");
+        if let Some(place) = url.strip_prefix("s3://") {
+            let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
+            if name.is_empty() {
+                return Err(wrong("it names no bucket: s3://BUCKET/PREFIX".into()));
+            }
+            let store = s3::open(name, options, seal.encrypts()).map_err(wrong)?;
+            return Ok(Bucket { store, prefix: Path::from(prefix), seal, url: url.to_owned() });
+        }
         let Some(folder) = url.strip_prefix("file://").filter(|folder| folder.starts_with('/')) else {
-            return Err(wrong("a backup's URL is file:///ABSOLUTE/FOLDER".into()));
+            return Err(wrong("a backup's URL is file:///ABSOLUTE/FOLDER or s3://BUCKET/PREFIX".into()));
         };
         if make {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -93,6 +109,7 @@ impl Bucket {
         let path = self.path(name);
         let read = async {
             match self.store.get(&path).await {
+                Ok(found) if found.meta.size > OBJECT_BYTES_MAX as u64 => Ok(Some(Bytes::new())),
                 Ok(found) => found.bytes().await.map(Some),
                 Err(object_store::Error::NotFound { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -103,18 +120,44 @@ impl Bucket {
         self.seal.open(name, object.into()).map(Some)
     }
 
-    /// Names and sizes of the objects in a folder and below it, after the name `after`, in order.
+    /// Names of the objects in a folder and below it, after the name `after`, in order.
+    ///
+    /// # Errors
+    /// Why they cannot be listed; there are more than [`LISTED_MAX`].
+    pub(super) async fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>, String> {
+        let listed = self.list_some(folder, after, |_| true).await?;
+        match listed.len() < LISTED_MAX {
+            true => Ok(listed),
+            false => Err(format!("{}/{folder} has more than {LISTED_MAX} objects", self.url)),
+        }
+    }
+
+    /// As [`Bucket::list`], those that are wanted only; if there are very many, not all of them.
     ///
     /// # Errors
     /// Why they cannot be listed.
-    pub(super) async fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<(String, u64)>, String> {
+    pub(super) async fn list_some(
+        &self,
+        folder: &str,
+        after: Option<&str>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<String>, String> {
         let path = self.path(folder);
-        let listed = match after {
+        let mut listing = match after {
             Some(after) => self.store.list_with_offset(Some(&path), &self.path(after)),
             None => self.store.list(Some(&path)),
         };
-        let listed = listed.map_ok(|object| (self.name(&object.location), object.size)).try_collect::<Vec<_>>();
-        let mut listed = within(PART_BYTES as u64, folder, listed).await?;
+        let mut listed = Vec::new();
+        // The time is that of a page, however many there are.
+        while let Some(object) = within(0, folder, listing.try_next()).await? {
+            let name = self.name(&object.location);
+            if wanted(&name) {
+                listed.push(name);
+            }
+            if listed.len() == LISTED_MAX {
+                break;
+            }
+        }
         listed.sort_unstable();
         Ok(listed)
     }
@@ -143,11 +186,7 @@ impl Bucket {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error),
             };
-            let all = async {
-                use futures_util::StreamExt;
-                deleted.map(gone).try_collect::<()>().await
-            };
-            within(PART_BYTES as u64, "old objects", all).await?;
+            within(PART_BYTES as u64, "old objects", deleted.map(gone).try_collect::<()>()).await?;
         }
         Ok(())
     }
@@ -166,7 +205,7 @@ async fn within<T>(
     }
 }
 
-/// An error with its causes, which the library does not repeat.
+/// An error with its causes, which the library does not repeat, on one line.
 fn in_words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -177,5 +216,5 @@ fn in_words(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    text
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WORDS_MAX).collect()
 }

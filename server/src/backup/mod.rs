@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! journal's segments ──tail──> ship ──┐                    ┌── plan ──> restore ──> data folder
-//! store's rows ──scan──────> full ────┴─> bucket (sealed) ─┘
+//! store's rows ──scan──────> full ────┼─> bucket (sealed) ─┘
+//! uploads, settings ───────> files ───┘
 //! ```
 //!
 //! A thread of its own with a few helpers for the disk: nothing in this module is on a message's
@@ -10,12 +11,15 @@
 //! This module never knows what a row means.
 
 mod bucket;
+mod files;
 mod full;
 mod owner;
 mod pieces;
 mod prune;
 pub mod restore;
+mod s3;
 pub mod seal;
+mod settings;
 mod shared;
 mod ship;
 mod standing;
@@ -28,6 +32,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 
 pub use bucket::Bucket;
+pub use s3::S3Options;
+pub use settings::{Paths, RESTORED};
 pub use shared::Plan;
 pub use ship::Backup;
 pub use standing::Standing;
@@ -37,6 +43,9 @@ use crate::entropy::Entropy;
 
 /// Bytes after which a part of a full piece or a piece of the journal ends.
 const PART_BYTES: usize = 8 << 20;
+
+/// Longest object that is read. One is as long as a part and one large row or group.
+const OBJECT_BYTES_MAX: usize = 64 << 20;
 
 /// A random name.
 fn random() -> Result<String, String> {

@@ -142,6 +142,7 @@ async fn read(bucket: &Bucket) -> Result<Option<Record>, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backup::S3Options;
     use crate::backup::seal::Seal;
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
         let url = format!("file://{}", folders[0].path().display());
-        let bucket = Bucket::open(&url, Seal::default(), true).expect("opened");
+        let bucket = Bucket::open(&url, &S3Options::default(), Seal::default(), true).expect("opened");
         let of = |store: &str, folder: usize| Owner::new(store, folders[folder].path()).expect("a claim");
         let text = |refused: Result<(), Refused>| match refused {
             Err(Refused::Other(text)) => text,

@@ -5,6 +5,9 @@
 //! GENERATION/journal/FIRST-END-TIME           groups of the journal from FIRST up to END, excluded
 //! GENERATION/rows/TIME/NUMBER                 a part of a full piece: rows in the order of their keys
 //! GENERATION/full/TIME-FIRST                  a full piece is complete (JSON, `Full`)
+//! files/DIGITS/NAME/NUMBER-COUNT              a part of a file that never changes
+//! files/DIGITS/NAME/gone-TIME                 when the file was seen to have gone
+//! settings/TIME                               configuration and certificates: paths and contents, as rows
 //! ```
 //!
 //! A generation is an unbroken history of one store: its time and a random number. Times are
@@ -26,6 +29,9 @@ const MARK_BYTES: usize = 16;
 
 /// Name of the record of the writer.
 pub(super) const OWNER: &str = "owner";
+
+/// Folder of configuration and certificates.
+pub(super) const SETTINGS: &str = "settings";
 
 /// All groups before `next` were durable at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +120,50 @@ impl Full {
         let (time, first) = name.rsplit('/').next()?.split_once('-')?;
         Some((time.parse().ok()?, u64::from_str_radix(first, 16).ok()?))
     }
+}
+
+/// An object of a file that never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileObject {
+    /// One of so many parts.
+    Part { number: u64, of: u64 },
+    /// A note that it had gone from the folder.
+    Gone { time_ms: u64 },
+}
+
+/// The folder of the files whose names begin with the two digits of this byte.
+pub(super) fn files_folder(part: u8) -> String {
+    format!("files/{part:02x}")
+}
+
+impl FileObject {
+    pub(super) fn name(self, part: u8, file: &str) -> String {
+        let folder = files_folder(part);
+        match self {
+            FileObject::Part { number, of } => format!("{folder}/{file}/{number:06}-{of:06}"),
+            FileObject::Gone { time_ms } => format!("{folder}/{file}/gone-{time_ms:013}"),
+        }
+    }
+
+    /// The file's name, and which of its objects this is.
+    pub(super) fn of_name(name: &str) -> Option<(&str, FileObject)> {
+        let mut parts = name.rsplit('/');
+        let (begin, end) = parts.next()?.split_once('-')?;
+        let end = end.parse().ok()?;
+        let object = match begin {
+            "gone" => FileObject::Gone { time_ms: end },
+            number => FileObject::Part { number: number.parse().ok().filter(|number| *number < end)?, of: end },
+        };
+        Some((parts.next()?, object))
+    }
+}
+
+pub(super) fn settings_name(time_ms: u64) -> String {
+    format!("{SETTINGS}/{time_ms:013}")
+}
+
+pub(super) fn settings_time_ms(name: &str) -> Option<u64> {
+    name.rsplit('/').next()?.parse().ok()
 }
 
 /// When a generation began, by its name.
@@ -207,6 +257,15 @@ mod tests {
         }
         assert_eq!(Full::of_name("g/full/1700000000123-00000000000000ff"), Some((1_700_000_000_123, 255)));
         assert_eq!(begun_ms("1700000000123-00ff"), Some(1_700_000_000_123));
+        for object in [FileObject::Part { number: 2, of: 3 }, FileObject::Gone { time_ms: 1_700_000_000_123 }] {
+            let name = object.name(0xa7, "a7f0");
+            assert!(name.starts_with("files/a7/a7f0/"), "{name}");
+            assert_eq!(FileObject::of_name(&name), Some(("a7f0", object)));
+        }
+        for wrong in ["", "files/a7/a7f0/000003-000003", "files/a7/a7f0/gone-", "files/a7/a7f0/1", "0-1"] {
+            assert_eq!(FileObject::of_name(wrong), None, "{wrong}");
+        }
+        assert_eq!(settings_time_ms(&settings_name(1_700_000_000_123)), Some(1_700_000_000_123));
     }
 
     proptest! {

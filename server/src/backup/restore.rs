@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::pieces::{Full, Group, Journal, Piece, begun_ms, fulls, journal, rows, rows_of};
+use super::{files, settings};
 use crate::disk::format::FORMAT_VERSION;
 use crate::disk::restore::{Pieces, Row};
 use crate::disk::{DiskError, shipping};
@@ -72,6 +74,22 @@ impl Restoring {
     /// has been read, except for what came within a tenth of a second.
     pub fn time_ms(&self) -> u64 {
         self.time_ms
+    }
+
+    /// Reads all uploaded files of that time; writes them to the folder `into` if it is given.
+    ///
+    /// # Errors
+    /// They cannot be listed. A file that cannot be read is in [`files::Read::wrong`].
+    pub fn files(&self, into: Option<&Path>) -> Result<files::Read, String> {
+        self.runtime.block_on(files::restore(&self.bucket, self.until_ms, into))
+    }
+
+    /// Reads the settings of that time; writes them to the data folder `into` if it is given.
+    ///
+    /// # Errors
+    /// They cannot be read, or not written.
+    pub fn settings(&self, into: Option<&Path>) -> Result<settings::Found, String> {
+        self.runtime.block_on(settings::restore(&self.bucket, self.until_ms, into))
     }
 
     fn get(&self, name: &str) -> Result<Vec<u8>, DiskError> {
@@ -147,7 +165,7 @@ async fn plan(bucket: &Bucket, until_ms: u64) -> Result<Planned, String> {
     let mut found = Vec::new();
     for generation in bucket.folders("").await? {
         if begun_ms(&generation).is_some() {
-            for (name, _) in bucket.list(&fulls(&generation), None).await? {
+            for name in bucket.list(&fulls(&generation), None).await? {
                 found.extend(Full::of_name(&name).map(|(time_ms, _)| (time_ms, generation.clone(), name)));
             }
         }
@@ -169,8 +187,9 @@ async fn plan(bucket: &Bucket, until_ms: u64) -> Result<Planned, String> {
             full.format
         ));
     }
-    let listed = bucket.list(&journal(&generation), None).await?;
-    let mut pieces: Vec<_> = listed.into_iter().filter_map(|(name, _)| Some((Piece::of_name(&name)?, name))).collect();
+    let needed = |name: &str| Piece::of_name(name).is_some_and(|piece| piece.end > full.first);
+    let listed = bucket.list_some(&journal(&generation), None, needed).await?;
+    let mut pieces: Vec<_> = listed.into_iter().filter_map(|name| Some((Piece::of_name(&name)?, name))).collect();
     // Of two that begin with the same group, the longer one.
     pieces.sort_unstable_by_key(|(piece, _)| (piece.first, std::cmp::Reverse(piece.end)));
     let (mut next, mut journal) = (full.first, VecDeque::new());

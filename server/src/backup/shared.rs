@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use super::now_ms;
 use super::pieces::{Group, Mark};
 use super::standing::Standing;
+use super::{Paths, now_ms};
 use crate::disk::journal_folder;
 use crate::disk::shipping::{self, Shipping};
 use crate::disk::space::free_bytes;
@@ -27,6 +27,10 @@ pub struct Plan {
     pub bucket: Bucket,
     /// The data folder.
     pub folder: PathBuf,
+    /// A folder of files that never change (`files`).
+    pub files: Option<PathBuf>,
+    /// Configuration, certificates and keys.
+    pub settings: Paths,
     /// Time between two full pieces.
     pub full_every: Duration,
     /// Time to which a store can be restored.

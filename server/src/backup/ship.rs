@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
 use super::full::Job;
@@ -20,7 +20,7 @@ use super::pieces::{Full, Group, Journal, Piece, before_group, fulls, journal};
 use super::shared::{Plan, Shared};
 use super::standing::Standing;
 use super::state::State;
-use super::{PART_BYTES, now_ms, random};
+use super::{PART_BYTES, files, now_ms, random};
 use crate::disk::Engine;
 use crate::disk::format::FORMAT_VERSION;
 use crate::disk::shipping::{Shipping, Tail};
@@ -140,6 +140,9 @@ async fn run(shared: &Arc<Shared>, engine: Arc<dyn Engine>) {
             Ok(position) => {
                 patience = Patience::new();
                 let owner = owner.as_mut().expect("it has claimed the place");
+                // It ends with the claim.
+                let mut files = JoinSet::new();
+                files.spawn(files::follow(shared.clone()));
                 match follow(shared, &engine, owner, position).await {
                     Ended::Stopping => {
                         owner.leave(&shared.plan.bucket).await;
@@ -204,7 +207,7 @@ async fn begin(shared: &Arc<Shared>, owner: &mut Option<Owner>) -> Result<Positi
         }
     };
     let complete = bucket.list(&fulls(&generation), None).await?;
-    let full_ms = complete.last().and_then(|(name, _)| Full::of_name(name)).map(|(time_ms, _)| time_ms);
+    let full_ms = complete.last().and_then(|name| Full::of_name(name)).map(|(time_ms, _)| time_ms);
     shared.standing.set_full(full_ms.unwrap_or(0));
     write_state(shared, &state).await?;
     shared.set_shipped(tail.next());
@@ -216,7 +219,7 @@ async fn begin(shared: &Arc<Shared>, owner: &mut Option<Owner>) -> Result<Positi
 async fn continued(shared: &Arc<Shared>, state: &State, generation: &str) -> Result<Option<Tail>, String> {
     let bucket = &shared.plan.bucket;
     let listed = bucket.list(&journal(generation), Some(&before_group(generation, state.first))).await?;
-    let pieces = listed.iter().filter_map(|(name, _)| Some((name, Piece::of_name(name)?)));
+    let pieces = listed.iter().filter_map(|name| Some((name, Piece::of_name(name)?)));
     let last = pieces.max_by_key(|(_, piece)| piece.end);
     let end = last.map_or(state.first, |(_, piece)| piece.end);
     if end < state.end || end > shared.shipping.synced() {

@@ -20,6 +20,8 @@ counter_table! {
     full_age_s Gauge "Seconds since the newest full piece was completed; 0 if there is none.";
     restarts Count "Times the backup had to begin with a new full piece, because the journal it lacked was given up.";
     failures Count "Requests to the place of the backup that have failed.";
+    files Count "Uploaded files written to the backup.";
+    file_bytes Count "Bytes written for uploaded files, complete or not.";
     pruned Count "Objects removed because they were older than backup_keep_seconds.";
 }
 
@@ -31,6 +33,8 @@ pub struct Standing {
     trouble: ArcSwapOption<String>,
     /// Why the last full piece was not completed.
     full_trouble: ArcSwapOption<String>,
+    /// Why uploaded files, or settings, are not in the backup.
+    files_trouble: ArcSwapOption<String>,
     /// Time of the newest full piece, milliseconds since 1970; 0 if there is none.
     full_ms: AtomicU64,
     /// The time of the oldest commit that is not in the backup; 0 if there is none.
@@ -61,7 +65,20 @@ impl Standing {
 
     /// What is wrong, in words.
     pub fn trouble(&self) -> Option<Arc<String>> {
-        self.trouble.load_full().or_else(|| self.full_trouble.load_full())
+        let others = [&self.full_trouble, &self.files_trouble];
+        self.trouble.load_full().or_else(|| others.into_iter().find_map(ArcSwapOption::load_full))
+    }
+
+    /// Uploaded files or settings could not be written, or were.
+    pub(super) fn set_files_trouble(&self, what: Option<String>) {
+        let what = what.map(|what| format!("uploaded files or settings are not in the backup: {what}"));
+        if what.as_ref() != self.files_trouble.load().as_deref()
+            && let Some(what) = &what
+        {
+            self.counters.failures.one();
+            tracing::error!("{what}");
+        }
+        self.files_trouble.store(what.map(Arc::new));
     }
 
     /// The last full piece was not completed, or was.

@@ -9,7 +9,7 @@ use throng_engine::store::Table;
 
 use super::restore::Restoring;
 use super::seal::Seal;
-use super::{Backup, Bucket, Plan, Standing, now_ms};
+use super::{Backup, Bucket, Paths, Plan, S3Options, Standing, now_ms};
 use crate::disk::shipping::Shipping;
 use crate::disk::testing::{all, put, small, wait_until};
 use crate::disk::{DiskError, Engine, FolderLock, Options, Still, Store, journal_folder, restore};
@@ -44,13 +44,25 @@ impl Bench {
         self.folder.path().join("data")
     }
 
+    /// The folder of uploaded files, with its 256 folders.
+    fn uploads(&self) -> PathBuf {
+        let folder = self.data().join("upload");
+        (0..=u8::MAX).for_each(|part| fs::create_dir_all(folder.join(format!("{part:02x}"))).expect("a folder"));
+        folder
+    }
+
+    /// A file that is not in the data folder.
+    fn configuration(&self) -> PathBuf {
+        self.folder.path().join("throng.toml")
+    }
+
     fn place(&self) -> PathBuf {
         self.folder.path().join("place")
     }
 
     fn bucket(&self) -> Bucket {
         let seal = self.key.as_deref().map(|key| Seal::read(key).expect("a key")).unwrap_or_default();
-        Bucket::open(&format!("file://{}", self.place().display()), seal, true).expect("opened")
+        Bucket::open(&format!("file://{}", self.place().display()), &S3Options::default(), seal, true).expect("opened")
     }
 
     fn open(&self) -> Open {
@@ -62,6 +74,8 @@ impl Bench {
         let plan = Plan {
             bucket: self.bucket(),
             folder: self.data(),
+            files: Some(self.uploads()),
+            settings: Paths { inside: vec!["push.key".into(), "acme".into()], outside: vec![self.configuration()] },
             full_every: Duration::from_secs(3600),
             keep: self.keep,
             journal_bytes_max: self.journal_bytes_max,
@@ -320,4 +334,68 @@ fn old_pieces_are_removed_when_a_full_one_is_complete() {
         let rows = open.stop();
         assert_eq!(bench.restored(None).expect("restored"), rows);
     }
+}
+
+/// Uploaded files are in the backup, whole and in parts, and stay there for the kept time after they
+/// have gone. Settings are in it if it is encrypted, as they were.
+#[test]
+fn uploaded_files_and_settings_are_restored() {
+    let mut bench = Bench::new();
+    let key = bench.folder.path().join("key");
+    fs::write(&key, "5".repeat(64)).expect("a key");
+    bench.key = Some(key);
+    let long: Vec<u8> = (0..20_000_000_u32).map(|n| n as u8).collect();
+    let (one, two) = (bench.uploads().join("0a/0a11"), bench.uploads().join("ff/ff22"));
+    fs::write(&one, b"").expect("written");
+    fs::write(&two, &long).expect("written");
+    fs::write(bench.uploads().join("0a/no file of ours"), b"x").expect("written");
+    fs::write(bench.configuration(), "domain = 'a'").expect("written");
+    fs::create_dir_all(bench.data().join("acme/a")).expect("a folder");
+    fs::write(bench.data().join("acme/a/key.pem"), "secret").expect("written");
+    let open = bench.open();
+    open.write(0);
+    open.is_in_backup();
+    wait_until("files and settings", || {
+        open.standing.counters().files.get() == 2 && bench.named("/settings/").len() == 1
+    });
+    assert_eq!(bench.named("/ff22/").len(), 3, "parts of 8 MiB");
+    assert!(bench.named("").iter().all(|path| !fs::read(path).expect("read").windows(6).any(|part| part == b"secret")));
+    let restored = || {
+        let into = tempfile::tempdir().expect("a folder");
+        let restoring = Restoring::find(bench.bucket(), None).expect("found");
+        let files = restoring.files(Some(&into.path().join("upload"))).expect("restored");
+        let settings = restoring.settings(Some(into.path())).expect("restored");
+        (into, files, settings)
+    };
+    let (into, files, settings) = restored();
+    assert_eq!((files.files, files.bytes, files.wrong), (2, long.len() as u64, vec![]));
+    assert!(fs::read(into.path().join("upload/ff/ff22")).expect("there") == long);
+    assert_eq!(fs::read(into.path().join("upload/0a/0a11")).expect("there"), b"");
+    assert_eq!((settings.files, settings.time.is_some()), (2, true));
+    assert_eq!(fs::read_to_string(into.path().join("acme/a/key.pem")).expect("there"), "secret");
+    let outside = into.path().join("restored").join(bench.configuration().strip_prefix("/").expect("absolute"));
+    assert_eq!(fs::read_to_string(outside).expect("there"), "domain = 'a'");
+
+    // A damaged part is reported, and costs that file alone.
+    let part = &bench.named("/ff22/")[1];
+    let whole = fs::read(part).expect("read");
+    fs::write(part, &whole[..whole.len() - 1]).expect("written");
+    let (_into, files, _) = restored();
+    assert!(files.files == 1 && files.wrong.len() == 1 && files.wrong[0].contains("is damaged"), "{files:?}");
+    fs::write(part, &whole).expect("written");
+    open.stop();
+
+    // One that has gone stays for the kept time.
+    fs::remove_file(&two).expect("removed");
+    let open = bench.open();
+    wait_until("it is noted", || bench.named("/ff22/gone-").len() == 1);
+    assert_eq!((bench.named("/ff22/").len(), bench.named("/0a11/").len()), (4, 1));
+    open.stop();
+    let (_into, files, _) = restored();
+    assert_eq!((files.files, files.wrong), (1, vec![]), "it had gone then");
+    bench.keep = Duration::ZERO;
+    let open = bench.open();
+    wait_until("it is removed", || bench.named("/ff22/").is_empty());
+    assert_eq!(bench.named("/0a11/").len(), 1);
+    open.stop();
 }

@@ -313,7 +313,9 @@ fn store() -> Command {
     let folder = |help: &'static str| {
         Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
     };
-    let keyed = |command| with_rows(command, |row| matches!(row.key, "data" | "backup_key"));
+    let keyed = |command| {
+        with_rows(command, |row| matches!(row.key, "data" | "backup_key" | "backup_endpoint" | "backup_credentials"))
+    };
     let from = || {
         let help = "URL of a continuous backup, as the server's backup_to";
         Arg::new("from").long("from").value_name("URL").help(help)

@@ -71,6 +71,7 @@ pub fn run(
         "salvage" => {
             Err(Failure::new(Exit::Partly, format!("salvaged all intact rows; {things} {are} damaged or lost")))
         }
+        "restore" => Err(Failure::failed(format!("the store is restored, but {things} {are} missing"))),
         _ => Err(Failure::failed(format!(
             "the store is damaged ({things} found): run `throng store salvage --into DIR` to \
              recover intact rows, or `throng store restore` to restore a backup"

@@ -1245,13 +1245,22 @@ options! {
 
     // Continuous backup.
     Store Main Restart backup_to: String, Kind::TextOrNone, "",
-        "Where to back the store up continuously: file:///FOLDER; empty for nowhere.",
+        "Where to back the store up continuously: file:///FOLDER or s3://BUCKET/PREFIX; empty for \
+         nowhere.",
         "Commits are in the backup within a second. Full pieces are written now and then. `throng \
          store restore --from` restores any second of the kept time. See docs/backup.md.";
     Store Main Restart backup_key: Option<PathBuf>, Kind::PathOrNone, "",
         "File with the key that encrypts the backup: 64 hexadecimal digits.",
         "`openssl rand -hex 32` writes one. Keep a copy elsewhere: without the key, the backup \
          cannot be restored.";
+    Store Main Restart backup_endpoint: String, Kind::TextOrNone, "",
+        "URL of the S3 service that has the backup; empty for Amazon's, or AWS_ENDPOINT_URL.",
+        "The variables AWS_REGION and AWS_CA_BUNDLE are read as well.";
+    Store Main Restart backup_credentials: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the credentials of the S3 service, in the format of ~/.aws/credentials; if \
+         empty, the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the \
+         machine at Amazon.",
+        "The section is default, or AWS_PROFILE. Lines for region and endpoint_url are read, too.";
     Store Detail Restart backup_full_seconds: Duration, Kind::Seconds { min: 60, max: 365 * DAY }, "1d",
         "Time between two full pieces of the backup.",
         "A restore reads one full piece and the journal that follows it.";

@@ -198,7 +198,7 @@ impl Program for Throng {
         from: &Point,
         say: Say<'_>,
     ) -> Result<StoreReport, Failure> {
-        shipped::restore(config, lock, from, say).map(|(report, _)| report)
+        shipped::restore(config, lock, from, false, say).map(|(report, _)| report)
     }
 
     fn drill(&self, config: &Config, from: &Point, scratch: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
@@ -538,7 +538,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         certificate::warn(certificates, config);
     }
     let before = opened::before(lock);
-    let backup = shipped::open(config)?;
+    let backup = shipped::open(loaded)?;
     let options =
         disk::Options { shipping: backup.as_ref().map(shipped::Opened::shipping), ..settings::disk_options(config) };
     manager.starting("opening the store", STEP);

@@ -23,7 +23,7 @@ use crate::disk::space::{FreeBytes, sync_dir};
 use crate::waits::{Mutex, Place};
 
 /// Name of the folder in the data folder.
-const FOLDER: &str = "upload";
+pub const FOLDER: &str = "upload";
 /// Folder of incomplete files.
 const INCOMING: &str = "incoming";
 /// Disk usage of a file is counted in whole blocks of this size, bytes; so is its name's.

@@ -24,7 +24,7 @@ mod sweep;
 mod tests;
 
 pub use file::About;
-pub use files::{Bounds, Files, Listed, NoFile};
+pub use files::{Bounds, FOLDER, Files, Listed, NoFile};
 pub use serve::{Limits, Tls, UploadServer};
 pub use sweep::sweep;
 

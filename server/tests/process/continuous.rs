@@ -12,23 +12,27 @@ use crate::restored::{ask, publish_to};
 use crate::support::{Host, throng, until};
 
 /// Flags for open channels that keep their last item, and for the backup.
-fn flags<'a>(http: &'a str, url: &'a str) -> Vec<&'a str> {
+pub(crate) fn flags<'a>(http: &'a str, url: &'a str) -> Vec<&'a str> {
     let open = ["--notify", "c", "--notify-publish-open", "--notify-publications-per-second", "0"];
     [&["--c2s-tls", "off", "--i-know", "--http", http, "--backup-to", url][..], &open].concat()
 }
 
-fn backup(host: &Host) -> serde_json::Value {
+pub(crate) fn backup(host: &Host) -> serde_json::Value {
     let status: serde_json::Value = serde_json::from_str(&host.good(&["ctl", "status", "--json"])).expect("JSON");
     status["backup"].clone()
 }
 
-fn has_full_piece(host: &Host) {
+pub(crate) fn has_full_piece(host: &Host) {
     until("a full piece", || backup(host)["full_s"].is_u64());
 }
 
 /// The items of a channel that a restored server has.
 fn items(http: &str, channel: &str) -> String {
-    ask(http, &format!("GET /n/{channel}?wait=0&after=0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    items_after(http, channel, "0")
+}
+
+fn items_after(http: &str, channel: &str, after: &str) -> String {
+    ask(http, &format!("GET /n/{channel}?wait=0&after={after} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 }
 
 /// Numbers of the items that `items` has found.
@@ -36,7 +40,7 @@ fn numbers(answer: &str) -> Vec<u32> {
     answer.split("item-").skip(1).filter_map(|rest| rest.get(..6)?.parse().ok()).collect()
 }
 
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -49,14 +53,14 @@ fn shipped_ms(place: &Path) -> u64 {
 }
 
 /// Publishers, each to a channel of its own, and the number of items that each was promised.
-struct Load {
+pub(crate) struct Load {
     channels: Vec<(String, Arc<AtomicU32>)>,
     ended: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    fn begin(http: &str) -> Load {
+    pub(crate) fn begin(http: &str) -> Load {
         let ended = Arc::new(AtomicBool::new(false));
         let channels: Vec<_> = (0..4).map(|n| (format!("c{n}"), Arc::<AtomicU32>::default())).collect();
         let publish = |(channel, promised): &(String, Arc<AtomicU32>)| {
@@ -64,10 +68,9 @@ impl Load {
             std::thread::spawn(move || {
                 while !ended.load(Ordering::Acquire) {
                     let n = promised.load(Ordering::Acquire);
-                    if publish_to(&http, &channel, &format!("item-{n:06}")).is_none() {
-                        break;
+                    if publish_to(&http, &channel, &format!("item-{n:06}")).is_some() {
+                        promised.store(n + 1, Ordering::Release);
                     }
-                    promised.store(n + 1, Ordering::Release);
                 }
             })
         };
@@ -75,22 +78,29 @@ impl Load {
     }
 
     /// Channels and the items that they have been promised until now.
-    fn promised(&self) -> Vec<(String, u32)> {
+    pub(crate) fn promised(&self) -> Vec<(String, u32)> {
         self.channels.iter().map(|(channel, promised)| (channel.clone(), promised.load(Ordering::Acquire))).collect()
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         self.ended.store(true, Ordering::Release);
         self.threads.into_iter().for_each(|thread| thread.join().expect("it has ended"));
     }
 }
 
 /// All items that were promised are there, but for the oldest ones, which a channel does not keep.
-fn has_promised(http: &str, promised: &[(String, u32)]) {
+pub(crate) fn has_promised(http: &str, promised: &[(String, u32)]) {
     for (channel, promised) in promised {
-        let answer = items(http, channel);
-        let newest = numbers(&answer).into_iter().max().unwrap_or_else(|| panic!("{answer}"));
-        assert!(newest + 1 >= *promised, "{channel}: {newest} of {promised}");
+        let (mut after, mut newest) = ("0".to_owned(), None);
+        // Page by page.
+        loop {
+            let answer = items_after(http, channel, &after);
+            let Some(number) = numbers(&answer).into_iter().max() else { break };
+            newest = Some(number);
+            after =
+                answer.rsplit("\"after\":\"").next().and_then(|rest| rest.split('"').next()).expect("a place").into();
+        }
+        assert!(newest.is_some_and(|newest| newest + 1 >= *promised), "{channel}: {newest:?} of {promised}");
     }
 }
 
@@ -200,5 +210,5 @@ fn two_servers_do_not_share_a_place() {
     one.stop();
     let wrong = throng(&["serve", "--data", one.data().to_str().expect("a path"), "--backup-to", "ftp://a/b"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("file:///ABSOLUTE/FOLDER"));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("file:///ABSOLUTE/FOLDER or s3://BUCKET/PREFIX"));
 }

@@ -3,6 +3,7 @@
 
 mod acme;
 mod bench;
+mod buckets;
 mod certificates;
 mod channels;
 mod clock;
