@@ -1107,6 +1107,9 @@ pub const ROOM_ADMIN_ITEMS_MAX: usize = 100;
 /// Invitations in one message.
 pub const ROOM_INVITATIONS_AT_ONCE: usize = 10;
 
+/// Invitations that a room remembers: a refusal of another one is not passed on to its inviter.
+pub const ROOM_INVITED_MAX: usize = 256;
+
 /// Requests to register with a room that wait for its admins: one per user.
 pub const ROOM_REQUESTS_MAX: usize = 50;
 

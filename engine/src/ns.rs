@@ -24,6 +24,8 @@ pub const BIND: &str = "urn:ietf:params:xml:ns:xmpp-bind";
 pub const SM: &str = "urn:xmpp:sm:3";
 /// Stanza ids (XEP-0359).
 pub const STANZA_ID: &str = "urn:xmpp:sid:0";
+/// Occupant ids (XEP-0421).
+pub const OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
 /// Delayed delivery (XEP-0203).
 pub const DELAY: &str = "urn:xmpp:delay";
 /// Stream limits (XEP-0478).

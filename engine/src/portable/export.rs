@@ -425,7 +425,7 @@ impl<E> Departure<'_, E> {
 
     /// The replacement for a retracted message.
     fn retracted(&mut self, number: u64, entry: &Entry<'_>) -> Result<Option<Vec<u8>>, E> {
-        let Some(tombstone) = Tombstone::of(self.domains, entry) else { return Ok(None) };
+        let Some(tombstone) = Tombstone::of(self.domains, number, entry) else { return Ok(None) };
         let (rows, _) = self.rows(&tombstone.key.query(self.user), "archived message")?;
         for retraction in rows.iter().filter_map(|row| Retraction::decode(&row.value)) {
             if retraction.number > number && self.is_archived(retraction.number)? {

@@ -138,11 +138,12 @@ impl Room {
             Role::Visitor => roles.visitor,
             Role::None => false,
         };
-        // In a room with real JIDs these lists show nothing that presence does not. Members of an open
-        // room may have registered themselves.
-        let admitted = by == Affiliation::Member && self.record.config.members_only;
+        // In a room with real JIDs these lists show nothing that presence does not (XEP-0045 9.5).
+        // Members of an open room may have registered themselves.
+        let config = &self.record.config;
+        let admitted = by == Affiliation::Member && config.members_only && config.shows_jids;
         let listed = affiliation == Affiliation::Member && (shown || admitted)
-            || affiliation >= Affiliation::Admin && shown && self.record.config.shows_jids;
+            || affiliation >= Affiliation::Admin && shown && config.shows_jids;
         if listed { Ok(()) } else { Err(StanzaCondition::Forbidden) }
     }
 
@@ -236,8 +237,8 @@ impl Room {
                 (Target::Nick(_), None) => return Err(StanzaCondition::ItemNotFound.into()),
             };
             let from = match occupant {
-                Some(occupant) => Standing { affiliation: occupant.affiliation, ..self.standings.get(&bare) },
-                None => Standing { affiliation: self.affiliation(&bare), ..self.standings.get(&bare) },
+                Some(occupant) => Standing { affiliation: occupant.affiliation, ..self.standing(&bare)? },
+                None => Standing { affiliation: self.affiliation(&bare), ..self.standing(&bare)? },
             };
             match to {
                 To::Role(role) => {

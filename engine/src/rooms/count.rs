@@ -85,11 +85,11 @@ impl Room {
 
     /// An occupant has left. A member without a session in the room misses messages from now on.
     pub(super) fn note_absence(&mut self, kernel: &mut Kernel, bare: &str) {
-        if !self.occupants.of_user(bare).is_empty() || !self.standings.knows(bare) {
+        if !self.occupants.of_user(bare).is_empty() {
             return;
         }
+        let Some(former) = self.standings.get(bare) else { return };
         self.is_awake(bare);
-        let former = self.standings.get(bare);
         if former.is_member() {
             let standing = Standing { left: self.here(kernel), ..former.clone() };
             standing.put(&mut kernel.writes, &self.jid, bare, &former);
@@ -122,8 +122,8 @@ impl Rooms {
             CountRead { to, token, user: user.into(), rooms: Vec::new(), late: Vec::new(), counts: Vec::new() };
         let mut queries = Vec::new();
         for room in names(rooms) {
-            match self.here(room).filter(|here| here.standings.knows(user)) {
-                Some(here) => read.counts.extend(here.missed_by(user, &here.standings.get(user))),
+            match self.here(room).and_then(|here| Some((here, here.standings.get(user)?))) {
+                Some((here, standing)) => read.counts.extend(here.missed_by(user, &standing)),
                 None => {
                     queries.extend([Standing::query(room, user), Record::query(room), archived(room, None, 1)]);
                     read.rooms.push(room.into());

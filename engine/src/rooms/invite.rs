@@ -1,17 +1,21 @@
 //! Messages to a room that are not for all occupants: invitations, their refusals, and requests for
 //! voice (XEP-0045 7.8, 7.13, 8.6).
 
+use std::collections::VecDeque;
+
 use minidom::Element as Tree;
 
 use crate::extension::offline::Keep;
 use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
-use crate::limits::ROOM_INVITATIONS_AT_ONCE;
+use crate::limits::{
+    ROOM_CHARGED_SHARE, ROOM_INVITATIONS_AT_ONCE, ROOM_INVITED_MAX, ROOM_REASON_BYTES_MAX, beginning,
+};
 use crate::rooms::form::{self, Field};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::register;
-use crate::rooms::room::Room;
+use crate::rooms::room::{Room, sessions_of};
 use crate::rooms::write::{NS_USER, post};
 use crate::router::users::Incoming;
 use crate::store::room::{Affiliation, Standing};
@@ -22,6 +26,11 @@ use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::Writer;
 
 const NS_REQUEST: &str = "http://jabber.org/protocol/muc#request";
+
+/// Whether messages of this class to a room itself may ask for something.
+pub(super) fn asks(class: MessageClass) -> bool {
+    !matches!(class, MessageClass::Groupchat | MessageClass::Error)
+}
 
 /// What a message to a room asks for.
 pub(super) enum Asks {
@@ -58,6 +67,27 @@ impl Asks {
     }
 }
 
+/// The latest invitations that nobody has declined: users and their inviters, by bare JIDs; at most
+/// [`ROOM_INVITED_MAX`].
+#[derive(Debug, Default)]
+pub(super) struct Invited(VecDeque<(Box<str>, Box<str>)>);
+
+impl Invited {
+    fn note(&mut self, to: &str, by: &str) {
+        self.take(to, by);
+        if self.0.len() >= ROOM_INVITED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((to.into(), by.into()));
+    }
+
+    /// Forgets an invitation. Returns whether there was one.
+    fn take(&mut self, to: &str, by: &str) -> bool {
+        let at = self.0.iter().position(|(user, inviter)| **user == *to && **inviter == *by);
+        at.and_then(|at| self.0.remove(at)).is_some()
+    }
+}
+
 impl Room {
     /// Handles a message to the room that is no groupchat message.
     pub(super) fn to_room(
@@ -68,10 +98,7 @@ impl Room {
     ) -> Result<(), Refusal> {
         match Asks::of(element) {
             Some(Asks::Invite(invites)) => self.invite(kernel, stanza, &invites),
-            Some(Asks::Decline(to, reason)) => {
-                self.decline(kernel, stanza, &to, reason.as_deref());
-                Ok(())
-            }
+            Some(Asks::Decline(to, reason)) => self.decline(kernel, stanza, &to, reason.as_deref()),
             Some(Asks::Voice(form)) => self.voice(kernel, stanza, &form),
             Some(Asks::Register(form)) => self.decide(kernel, stanza.from, &form),
             None if self.occupant(stanza.from).is_none() => Err(StanzaCondition::NotAcceptable.into()),
@@ -98,11 +125,11 @@ impl Room {
             if jid::local_of(to).is_empty() {
                 return Err(StanzaCondition::JidMalformed.into());
             }
+            let former = self.standing(to)?;
             match self.affiliation(to) {
                 Affiliation::Outcast => return Err(StanzaCondition::Forbidden.into()),
                 Affiliation::None if members_only => {
-                    let standing = Standing { affiliation: Affiliation::Member, ..self.standings.get(to) };
-                    self.put_standing(kernel, to, standing);
+                    self.put_standing(kernel, to, Standing { affiliation: Affiliation::Member, ..former });
                 }
                 _ => {}
             }
@@ -125,31 +152,51 @@ impl Room {
             writer.close().close();
             let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
             post(kernel, kind, &self.jid, to, &out);
+            // It is stored for the user: all of it is charged.
+            self.spend(out.len() * ROOM_CHARGED_SHARE);
+            self.invited.note(to, bare_of(stanza.from));
         }
         Ok(())
     }
 
-    /// XEP-0045 7.8.2: the inviter, if still in the room, learns of it. To others a stranger could
-    /// send messages through the room.
-    fn decline(&self, kernel: &mut Kernel, stanza: Incoming<'_>, to: &str, reason: Option<&str>) {
+    /// XEP-0045 7.8.2: the inviter, if still in the room, learns of it. Without an invitation a
+    /// stranger could send messages through the room.
+    ///
+    /// # Errors
+    /// `forbidden` for outcasts, `item-not-found` without an invitation by that occupant.
+    fn decline(
+        &mut self,
+        kernel: &mut Kernel,
+        stanza: Incoming<'_>,
+        to: &str,
+        reason: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let invitee = bare_of(stanza.from);
+        if self.affiliation(invitee) == Affiliation::Outcast {
+            return Err(StanzaCondition::Forbidden.into());
+        }
         let nick = to.strip_prefix(&*self.jid).and_then(|rest| rest.strip_prefix('/'));
         let slot = match nick {
             Some(nick) => self.occupants.by_nick(nick),
             None => self.occupants.of_user(bare_of(to)).first().copied(),
         };
-        let Some(inviter) = slot.and_then(|slot| self.occupants.get(slot)) else { return };
+        let inviter = slot.and_then(|slot| self.occupants.get(slot)).map(|one| (one.bare.clone(), sessions_of(one)));
+        let Some((_, sessions)) = inviter.filter(|(inviter, _)| self.invited.take(invitee, inviter)) else {
+            return Err(StanzaCondition::ItemNotFound.into());
+        };
         let mut out = Vec::with_capacity(256);
         let mut writer = Writer::new(&mut out);
         writer.open("message").open("x").attribute("xmlns", NS_USER);
-        writer.open("decline").attribute("from", bare_of(stanza.from));
+        writer.open("decline").attribute("from", invitee);
         if let Some(reason) = reason {
-            writer.leaf("reason", reason);
+            writer.leaf("reason", beginning(reason, ROOM_REASON_BYTES_MAX));
         }
         writer.close().close().close();
         let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Nothing };
-        for seat in &inviter.seats {
-            post(kernel, kind, &self.jid, &format!("{}/{}", inviter.bare, seat.resource), &out);
+        for session in &sessions {
+            self.post(kernel, kind, &self.jid, session, &out);
         }
+        Ok(())
     }
 
     /// XEP-0045 7.13 and 8.6.

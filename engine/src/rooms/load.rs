@@ -16,13 +16,13 @@ use crate::ns;
 use crate::rooms::alerts::Alerts;
 use crate::rooms::count::counted;
 use crate::rooms::guard::domain_of;
-use crate::rooms::invite::Asks;
+use crate::rooms::invite::{Asks, asks};
 use crate::rooms::mentions::{Mention, mentions};
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::requests::Request;
 use crate::rooms::room::{Past, Room, Standings};
-use crate::rooms::talk::write_stanza_id;
+use crate::rooms::talk::{retracted, write_stanza_id};
 use crate::rooms::{Hosted, Rooms, State, admin, refuse};
 use crate::router::users::Incoming;
 use crate::store::archive::{Entry, live_entries, number_of};
@@ -91,9 +91,11 @@ fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> 
         user(domain_of(sender));
     }
     match stanza.kind {
-        Kind::Message { class: MessageClass::Normal | MessageClass::Chat, .. } if resource_of(stanza.to).is_none() => {
+        Kind::Message { class, .. } if asks(class) && resource_of(stanza.to).is_none() => {
             match Asks::of(element) {
-                Some(Asks::Invite(invites)) => invites.iter().for_each(|(to, _)| user(to)),
+                Some(Asks::Invite(invites)) => {
+                    invites.iter().flat_map(|(to, _)| [&**to, domain_of(to)]).for_each(user);
+                }
                 Some(Asks::Register(form)) => {
                     if let Some((bare, nick)) = room.request(&form) {
                         user(bare);
@@ -273,10 +275,7 @@ impl Rooms {
                 room.delete_seat(&mut cx.kernel, full);
                 continue;
             }
-            let affiliation = match room.standings.knows(user) {
-                true => room.standings.get(user).affiliation,
-                false => Affiliation::None,
-            };
+            let affiliation = room.standings.get(user).map_or(Affiliation::None, |standing| standing.affiliation);
             let rank = Rank { affiliation, role: Role::initial(affiliation, &room.record.config) };
             room.occupants.enter(full, &seat.nick, rank, Arc::from(seat.presence));
         }
@@ -430,15 +429,18 @@ fn remember(room: &mut Room, mut rows: Vec<Row>) -> bool {
     room.record.said = counted(stored, &entries);
     let skipped = entries.len().saturating_sub(ROOM_HISTORY_MAX);
     for (number, entry) in entries.into_iter().skip(skipped) {
-        let past = read_back(entry.xml, |element| {
-            element.child("body", ns::CLIENT)?;
-            let mut xml = Vec::with_capacity(entry.xml.len() + 128);
-            unaddressed(&mut xml, &room.jid, number, element);
-            Some(Past { time_ms: entry.time_ms, from: entry.peer.into(), xml: Arc::from(xml) })
+        read_back(entry.xml, |element| {
+            if element.child("body", ns::CLIENT).is_some() {
+                let mut xml = Vec::with_capacity(entry.xml.len() + 128);
+                unaddressed(&mut xml, &room.jid, number, element);
+                let (time_ms, from) = (entry.time_ms, entry.peer.into());
+                room.remember(Past { time_ms, number, from, xml: Arc::from(xml) });
+            }
+            let by = element.child("occupant-id", ns::OCCUPANT_ID);
+            if let Some((number, by)) = retracted(element).zip(by.as_ref().and_then(|by| by.attribute("id"))) {
+                room.forget(number, Some(&by));
+            }
         });
-        if let Some(past) = past.flatten() {
-            room.remember(past);
-        }
     }
     stored != room.record.said
 }

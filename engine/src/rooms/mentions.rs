@@ -69,7 +69,7 @@ impl Room {
     pub(super) fn forward_mentions(&self, kernel: &mut Kernel, element: &Element<'_>, from: &str, xml: &[u8]) {
         for mention in mentions(&self.jid, element) {
             let Some(user) = mention.user(&self.standings) else { continue };
-            let standing = self.standings.get(user);
+            let Some(standing) = self.standings.get(user) else { continue };
             let agrees = standing.nick.is_some() && standing.affiliation >= Affiliation::Member;
             if !agrees || !self.occupants.of_user(user).is_empty() {
                 continue;

@@ -82,6 +82,10 @@ use crate::wire::written::{id_of_stanza, insert_at_end, read_back, write_error, 
 
 use rand_core::RngCore;
 
+/// Names what takes its turn when the account of a user was removed. No client or component can send
+/// it: their stanzas have other names.
+const FORGET: &str = "forget";
+
 /// The rooms of this home that are in memory.
 #[derive(Debug)]
 pub(crate) struct Rooms {
@@ -301,17 +305,15 @@ impl Rooms {
                 }
             }
             Kind::Response => {
-                match (resource_of(stanza.to), resource_of(stanza.from)) {
-                    (Some(_), _) => room.relay_answer(kernel, stanza, element),
-                    (None, None) => match room.read_alert(kernel, stanza.from, element) {
-                        Some(()) => {}
-                        None => {
-                            room.drop_request(kernel, stanza.from);
-                            room.drop_hats(kernel, stanza.from);
-                            room.put_standing(kernel, stanza.from, Standing::default());
-                        }
-                    },
-                    (None, Some(_)) => {}
+                match (element.name(), resource_of(stanza.to)) {
+                    (wake::ALERT, None) => room.read_alert(kernel, stanza.from, element),
+                    (FORGET, None) => {
+                        room.drop_request(kernel, stanza.from);
+                        room.drop_hats(kernel, stanza.from);
+                        room.put_standing(kernel, stanza.from, Standing::default());
+                    }
+                    (_, Some(_)) => room.relay_answer(kernel, stanza, element),
+                    (_, None) => {}
                 }
                 return Ok(None);
             }
@@ -381,11 +383,11 @@ impl Rooms {
     }
 
     /// The account of a user was removed: who registers the name next has no standing here. It
-    /// takes its turn like a stanza of that account, which no client can send: an answer without
-    /// anything that was asked.
+    /// takes its turn like a stanza of that account, with a name that no stanza has.
     pub(crate) fn forget(&mut self, cx: &mut Streams, actors: &mut Actors, room: &str, user: &str) {
-        let (kind, xml) = (Kind::Response, b"<iq type='result'></iq>");
-        self.incoming(cx, actors, Incoming { kind, origin: None, from: user, to: room, xml });
+        let mut xml = Vec::new();
+        Writer::new(&mut xml).open(FORGET).close();
+        self.incoming(cx, actors, Incoming { kind: Kind::Response, origin: None, from: user, to: room, xml: &xml });
     }
 
     /// Sends what occupants have not been told of others for long enough.

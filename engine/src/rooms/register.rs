@@ -22,6 +22,7 @@ use crate::wire::text::Writer;
 pub(super) const NS: &str = "jabber:iq:register";
 pub(super) const NS_FORM: &str = "http://jabber.org/protocol/muc#register";
 const NICK: &str = "muc#register_roomnick";
+const USER: &str = "muc#jid";
 
 /// A request of the namespace.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Room {
             return Err(StanzaCondition::NotAllowed.into());
         }
         match request {
-            Request::Form => return Ok(Some(self.registration(bare))),
+            Request::Form => return Ok(Some(self.registration(bare)?)),
             Request::Remove => self.unregister(kernel, bare)?,
             Request::Nick(nick) => {
                 self.may_reserve(bare, &nick)?;
@@ -87,7 +88,7 @@ impl Room {
                     self.request_registration(kernel, bare, nick)?;
                 } else {
                     self.guard.may_enter(kernel, affiliation)?;
-                    self.put_registration(kernel, bare, nick, None);
+                    self.put_registration(kernel, bare, nick, None)?;
                 }
             }
         }
@@ -95,8 +96,8 @@ impl Room {
     }
 
     /// What is needed to register, or with what the user has registered (XEP-0077 3.1).
-    fn registration(&self, bare: &str) -> Vec<u8> {
-        let nick = self.standings.get(bare).nick;
+    fn registration(&self, bare: &str) -> Result<Vec<u8>, Refusal> {
+        let nick = self.standing(bare)?.nick;
         let mut out = Vec::with_capacity(512);
         let (label, mut form) = ("Nick that is to be yours alone", Vec::with_capacity(384));
         let field = Field::new(NICK, "text-single", label).required();
@@ -111,20 +112,26 @@ impl Room {
             writer.open("registered").close().leaf("username", nick);
         }
         writer.raw(&form).close();
-        out
+        Ok(out)
     }
 
     /// Whether a user may have a nick: nobody else has it, uses it, or has asked for it first.
     fn may_reserve(&self, bare: &str, nick: &str) -> Result<(), StanzaCondition> {
-        let held = self.standings.holder(nick).is_some_and(|holder| holder != bare);
+        let held = self.standings.is_reserved(nick, bare);
         let used = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot));
         let wanted = self.requests.iter().any(|(user, wanted)| **user != *bare && **wanted == *nick);
         let is_free = !held && !wanted && used.is_none_or(|occupant| *occupant.bare == *bare);
         if is_free { Ok(()) } else { Err(StanzaCondition::Conflict) }
     }
 
-    fn put_registration(&mut self, kernel: &mut Kernel, bare: &str, nick: Box<str>, actor: Option<&str>) {
-        let former = self.standings.get(bare);
+    fn put_registration(
+        &mut self,
+        kernel: &mut Kernel,
+        bare: &str,
+        nick: Box<str>,
+        actor: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let former = self.standing(bare)?;
         let affiliation = former.affiliation.max(Affiliation::Member);
         let is_member = affiliation == former.affiliation;
         let standing = Standing { affiliation, nick: Some(nick), ..former };
@@ -132,11 +139,12 @@ impl Room {
             true => self.put_standing(kernel, bare, standing),
             false => self.affiliate(kernel, bare, standing, actor),
         }
+        Ok(())
     }
 
     /// XEP-0077 3.2. A member is none any more; admins and owners lose the nick alone.
     fn unregister(&mut self, kernel: &mut Kernel, bare: &str) -> Result<(), StanzaCondition> {
-        let former = self.standings.get(bare);
+        let former = self.standing(bare)?;
         if self.drop_request(kernel, bare) {
             return Ok(());
         }
@@ -178,7 +186,7 @@ impl Room {
     /// The form by which an admin decides.
     fn approval(&self, bare: &str, nick: &str) -> Vec<u8> {
         let fields = [
-            Field::new("muc#jid", "jid-single", "User ID").value(bare),
+            Field::new(USER, "jid-single", "User ID").value(bare),
             Field::new(NICK, "text-single", "Desired Nickname").value(nick),
             Field::new("muc#register_allow", "boolean", "Allow this person to register with the room?").value("0"),
         ];
@@ -200,10 +208,12 @@ impl Room {
         }
     }
 
-    /// The user and the nick of the request that a submitted form decides.
+    /// The user and the nick of the request that a submitted form decides. The form names both: since
+    /// it was sent, the nick may have become that of another request.
     pub(super) fn request(&self, form: &Submitted) -> Option<(&str, &str)> {
-        let nick = form.one(NICK)?;
-        self.requests.iter().find(|(_, wanted)| ***wanted == *nick).map(|(bare, nick)| (&**bare, &**nick))
+        let user = jid::normalise(form.one(USER)?).ok()?;
+        let (bare, nick) = self.requests.get_key_value(bare_of(&user))?;
+        (form.one(NICK) == Some(nick)).then_some((bare, nick))
     }
 
     /// Carries out the decision of an admin on a request.
@@ -221,7 +231,7 @@ impl Room {
             self.request(form).map(|(bare, nick)| (bare.into(), nick.into())).ok_or(StanzaCondition::ItemNotFound)?;
         if form.flag("muc#register_allow").ok_or(StanzaCondition::BadRequest)? {
             self.may_reserve(bare_of(&bare), &nick)?;
-            self.put_registration(kernel, &bare, nick, Some(&by));
+            self.put_registration(kernel, &bare, nick, Some(&by))?;
         }
         self.drop_request(kernel, &bare);
         Ok(())
@@ -233,7 +243,7 @@ impl Room {
             return false;
         }
         room::Request::delete(&mut kernel.writes, &self.jid, bare);
-        if self.standings.get(bare).is_none() {
+        if self.standings.get(bare).is_some_and(|standing| standing.is_none()) {
             self.tell_known(kernel, bare, false);
         }
         true

@@ -16,6 +16,7 @@ use crate::rooms::owner::{Fate, NS_OWNER};
 use crate::rooms::rank::Role;
 use crate::rooms::register;
 use crate::rooms::room::Room;
+use crate::rooms::talk::NS_RETRACT;
 use crate::rooms::visit::NS_MUC;
 use crate::rooms::write::{NS_HATS, NS_OCCUPANT_ID};
 use crate::router::users::Incoming;
@@ -31,7 +32,6 @@ pub(super) const NS_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 pub(super) const NS_PING: &str = "urn:xmpp:ping";
 const NS_MAM: &str = "urn:xmpp:mam:2";
 const NS_MODERATE: &str = "urn:xmpp:message-moderate:1";
-const NS_RETRACT: &str = "urn:xmpp:message-retract:1";
 const NS_ROOM_INFO: &str = "http://jabber.org/protocol/muc#roominfo";
 /// XEP-0045 6.6: the node of the own reserved nick.
 const NODE_NICK: &str = "x-roomuser-item";
@@ -141,7 +141,7 @@ impl Room {
         match request {
             Request::Info(node) => match node.as_deref() {
                 None => Ok(Answer::Result(self.info(kernel.now.wall_us / 1_000))),
-                Some(NODE_NICK) => Ok(Answer::Result(self.reserved_nick(from))),
+                Some(NODE_NICK) => self.reserved_nick(from).map(Answer::Result),
                 Some(_) => Err(StanzaCondition::ItemNotFound.into()),
             },
             Request::Items(Some(node)) if node == hats::NS_COMMANDS => {
@@ -205,8 +205,7 @@ impl Room {
             writer.leaf("reason", reason);
         }
         writer.close();
-        let mark = format!("id='{id}' by='{}'", self.jid);
-        self.forget(|past| memchr::memmem::find(&past.xml, mark.as_bytes()).is_some());
+        self.forget(id, None);
         crate::store::archive::put_void(&mut kernel.writes, &self.jid, id);
         self.room_says(kernel, &inside);
     }
@@ -310,16 +309,16 @@ impl Room {
     }
 
     /// XEP-0045 6.6.
-    fn reserved_nick(&self, from: &str) -> Vec<u8> {
+    fn reserved_nick(&self, from: &str) -> Result<Vec<u8>, Refusal> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         writer.open("query").attribute("xmlns", NS_INFO).attribute("node", NODE_NICK);
-        if let Some(nick) = self.standings.get(bare_of(from)).nick {
+        if let Some(nick) = self.standing(bare_of(from))?.nick {
             writer.open("identity").attribute("category", "conference").attribute("type", "text");
             writer.attribute("name", &nick).close();
         }
         writer.close();
-        out
+        Ok(out)
     }
 
     /// Passes a request of an occupant on to another one (XEP-0045 1.1), or answers one to itself.

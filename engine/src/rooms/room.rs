@@ -11,15 +11,17 @@ use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
 use crate::rooms::alerts::Alerts;
 use crate::rooms::guard::{Guard, domain_of};
+use crate::rooms::invite::Invited;
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::unsaid::Unsaid;
-use crate::rooms::write::{Item, cast, occupant_id, post, write_hats, write_occupant_id, write_x};
+use crate::rooms::write::{Item, NS_OCCUPANT_ID, cast, occupant_id, post, write_hats, write_occupant_id, write_x};
 use crate::store::room::{Affiliation, Listed, Record, Seat, Standing, delete_room};
 use crate::store::room_extra::{Hashes, Hats};
+use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, local_of, split_resource};
 use crate::wire::text::write_attribute;
-use crate::wire::written::insert_at_end;
+use crate::wire::written::{insert_at_end, read_back};
 
 /// The end of a visit.
 pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'></presence>";
@@ -52,9 +54,15 @@ impl Standings {
         self.complete || self.nicks.contains_key(nick)
     }
 
-    pub(super) fn get(&self, bare: &str) -> Standing {
-        debug_assert!(self.knows(bare), "a standing was not read");
-        self.known.get(bare).cloned().unwrap_or_default()
+    /// The standing of a user; `None` if it was not read.
+    pub(super) fn get(&self, bare: &str) -> Option<Standing> {
+        let known = self.known.get(bare).cloned();
+        if self.complete { Some(known.unwrap_or_default()) } else { known }
+    }
+
+    /// Whether a nick is reserved for somebody else than this user, or may be: that was not read.
+    pub(super) fn is_reserved(&self, nick: &str, bare: &str) -> bool {
+        !self.knows_nick(nick) || self.holder(nick).is_some_and(|holder| holder != bare)
     }
 
     /// The user for whom a nick is reserved.
@@ -92,6 +100,8 @@ impl Standings {
 #[derive(Debug, Clone)]
 pub(super) struct Past {
     pub(super) time_ms: u64,
+    /// Its number in the archive; 0 for none.
+    pub(super) number: u64,
     /// The sender: a full JID of the room, or the room itself.
     pub(super) from: Box<str>,
     /// The stanza with everything that the room added, unaddressed.
@@ -108,6 +118,7 @@ pub(super) struct Room {
     pub(super) standings: Standings,
     /// Users that want to register, with the nicks; at most [`ROOM_REQUESTS_MAX`].
     pub(super) requests: BTreeMap<Box<str>, Box<str>>,
+    pub(super) invited: Invited,
     /// Recent messages, at most [`ROOM_HISTORY_MAX`].
     history: VecDeque<Past>,
     history_bytes: usize,
@@ -185,6 +196,7 @@ impl Room {
             occupants: Occupants::default(),
             standings,
             requests: BTreeMap::new(),
+            invited: Invited::default(),
             history: VecDeque::new(),
             history_bytes: 0,
             alerts: Alerts::default(),
@@ -216,13 +228,21 @@ impl Room {
         self.occupants.by_session(full).and_then(|(slot, _)| self.occupants.get(slot))
     }
 
-    /// The affiliation of a user, who may be absent.
+    /// The standing of a user.
+    ///
+    /// # Errors
+    /// `internal-server-error` if it was not read: nothing is decided without it.
+    pub(super) fn standing(&self, bare: &str) -> Result<Standing, StanzaCondition> {
+        self.standings.get(bare).ok_or(StanzaCondition::InternalServerError)
+    }
+
+    /// The affiliation of a user, who may be absent. One that was not read permits nothing.
     pub(super) fn affiliation(&self, bare: &str) -> Affiliation {
         match self.occupants.of_user(bare).first().and_then(|slot| self.occupants.get(*slot)) {
             Some(occupant) => occupant.affiliation,
-            None => match self.standings.get(bare).affiliation {
-                Affiliation::None if self.bans_domain_of(bare) => Affiliation::Outcast,
-                affiliation => affiliation,
+            None => match self.standings.get(bare).map(|standing| standing.affiliation) {
+                Some(Affiliation::None) if self.bans_domain_of(bare) => Affiliation::Outcast,
+                affiliation => affiliation.unwrap_or(Affiliation::Outcast),
             },
         }
     }
@@ -230,8 +250,7 @@ impl Room {
     /// Whether the domain of a user is banned (XEP-0045 9.1): an outcast without localpart stands for
     /// all users of that domain who have no affiliation of their own.
     fn bans_domain_of(&self, bare: &str) -> bool {
-        let domain = domain_of(bare);
-        self.standings.knows(domain) && self.standings.get(domain).affiliation == Affiliation::Outcast
+        self.standings.get(domain_of(bare)).is_some_and(|standing| standing.affiliation == Affiliation::Outcast)
     }
 
     /// The occupants whom a ban of a user or domain concerns.
@@ -254,9 +273,9 @@ impl Room {
         self.record.put(&mut kernel.writes, &self.jid);
     }
 
-    /// Writes the standing of a user.
+    /// Writes the standing of a user, whose former one was read.
     pub(super) fn put_standing(&mut self, kernel: &mut Kernel, bare: &str, mut standing: Standing) {
-        let former = self.standings.get(bare);
+        let Some(former) = self.standings.get(bare) else { return };
         if !former.is_member() {
             standing.left = self.here(kernel);
         }
@@ -342,9 +361,16 @@ impl Room {
         }
     }
 
-    /// Forgets a retracted message. Returns whether it was in the recent history.
-    pub(super) fn forget(&mut self, is: impl Fn(&Past) -> bool) {
-        self.history.retain(|past| !is(past));
+    /// Forgets the message with a number, which a moderator has retracted, or the occupant with this
+    /// id, who must have sent it (XEP-0424 5.1).
+    pub(super) fn forget(&mut self, number: u64, by: Option<&str>) {
+        let is_by = |past: &Past, by: &str| {
+            let id = read_back(&past.xml, |message| {
+                Some(message.child("occupant-id", NS_OCCUPANT_ID)?.attribute("id")? == by)
+            });
+            id.flatten().unwrap_or_default()
+        };
+        self.history.retain(|past| past.number != number || by.is_some_and(|by| !is_by(past, by)));
         self.history_bytes = self.history.iter().map(|past| past.xml.len()).sum();
     }
 

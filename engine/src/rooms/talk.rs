@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
 use crate::limits::ROOM_SUBJECT_BYTES_MAX;
 use crate::ns;
+use crate::rooms::invite::asks;
 use crate::rooms::mentions;
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::Role;
@@ -26,6 +27,9 @@ use crate::wire::text::write_attribute;
 use crate::wire::written::insert_at_end;
 use crate::wire::{Element, Splice, splice};
 
+/// XEP-0424.
+pub(super) const NS_RETRACT: &str = "urn:xmpp:message-retract:1";
+
 /// Appends the id under which the room has archived a message (XEP-0359 3).
 pub(super) fn write_stanza_id(out: &mut Vec<u8>, room: &str, number: u64) {
     out.extend_from_slice(b"<stanza-id");
@@ -33,6 +37,11 @@ pub(super) fn write_stanza_id(out: &mut Vec<u8>, room: &str, number: u64) {
     write_attribute(out, "id", Ids::PLAIN.text(number).as_str());
     write_attribute(out, "by", room);
     out.extend_from_slice(b"/>");
+}
+
+/// The number of the message that an occupant retracts (XEP-0424 4).
+pub(super) fn retracted(element: &Element<'_>) -> Option<u64> {
+    Ids::PLAIN.number(&element.child("retract", NS_RETRACT)?.attribute("id")?)
 }
 
 impl Room {
@@ -51,9 +60,9 @@ impl Room {
             (MessageClass::Groupchat, None) => self.say(kernel, stanza, element),
             // XEP-0045 7.5.
             (MessageClass::Groupchat, Some(_)) => Err(StanzaCondition::BadRequest.into()),
-            (MessageClass::Error, None) => Ok(()),
             (_, Some(nick)) => self.whisper(kernel, stanza, class, nick, element),
-            (_, None) => self.to_room(kernel, stanza, element),
+            (_, None) if asks(class) => self.to_room(kernel, stanza, element),
+            (_, None) => Ok(()),
         }
     }
 
@@ -132,7 +141,10 @@ impl Room {
         kernel.counters.room_deliveries.add(self.occupants.seats() as u64);
         if has("body") {
             self.wake_absent(kernel, &from, element, &xml);
-            self.remember(Past { time_ms, from: from.into(), xml: Arc::from(xml) });
+            self.remember(Past { time_ms, number, from: from.into(), xml: Arc::from(xml) });
+        }
+        if let Some(retracted) = retracted(element) {
+            self.forget(retracted, Some(&id));
         }
         Ok(())
     }

@@ -163,7 +163,7 @@ impl Room {
             return Err(StanzaCondition::NotAuthorized.into());
         }
         let taken = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot));
-        let reserved = self.standings.holder(nick).is_some_and(|holder| holder != bare);
+        let reserved = self.standings.is_reserved(nick, bare);
         if reserved || taken.is_some_and(|occupant| *occupant.bare != *bare) {
             return Err(StanzaCondition::Conflict.into());
         }
@@ -271,7 +271,7 @@ impl Room {
         presence: Arc<[u8]>,
     ) -> Result<(), Refusal> {
         let bare = bare_of(full);
-        let reserved = self.standings.holder(nick).is_some_and(|holder| holder != bare);
+        let reserved = self.standings.is_reserved(nick, bare);
         if reserved || self.occupants.by_nick(nick).is_some() {
             return Err(StanzaCondition::Conflict.into());
         }

@@ -16,17 +16,18 @@ use crate::router::users::Incoming;
 use crate::store::room::{Alert, When};
 use crate::streams::Streams;
 use crate::wire::Element;
-use crate::wire::text::write_attribute;
+use crate::wire::text::Writer;
 
-/// Marks a setting that takes its turn like a stanza. It never leaves the server.
-const NS_ALERT: &str = "urn:throng:rooms:alert";
+/// Names a setting that takes its turn like a stanza. No client or component can send it: their stanzas
+/// have other names.
+pub(super) const ALERT: &str = "alert";
 
 impl Room {
     /// Notes for which messages a member is woken; `None` for none.
     fn set_alert(&mut self, kernel: &mut Kernel, bare: &str, alert: Option<Alert>) {
         let alerts = &mut self.alerts.0;
         let is_new = !alerts.contains_key(bare);
-        match alert.filter(|_| self.standings.get(bare).is_member()) {
+        match alert.filter(|_| self.standings.get(bare).is_some_and(|standing| standing.is_member())) {
             Some(_) if is_new && alerts.len() >= ROOM_ALERTS_MAX => {}
             Some(alert) => {
                 alert.put(&mut kernel.writes, &self.jid, bare);
@@ -43,9 +44,8 @@ impl Room {
         }
     }
 
-    /// The setting that a home has reported as a stanza; `None` for another stanza.
-    pub(super) fn read_alert(&mut self, kernel: &mut Kernel, bare: &str, element: &Element<'_>) -> Option<()> {
-        let alert = element.child("alert", NS_ALERT)?;
+    /// Takes the setting that a home has reported.
+    pub(super) fn read_alert(&mut self, kernel: &mut Kernel, bare: &str, alert: &Element<'_>) {
         let when = match alert.attribute("when").as_deref() {
             Some("always") => Some(When::Always),
             Some("mentioned") => Some(When::Mentioned),
@@ -53,7 +53,6 @@ impl Room {
         };
         let nick = alert.attribute("nick").unwrap_or_default();
         self.set_alert(kernel, bare, when.map(|when| Alert { when, nick: nick.as_ref().into() }));
-        Some(())
     }
 
     /// Wakes absent members for a message. `xml` is unaddressed.
@@ -99,13 +98,14 @@ impl Rooms {
         user: &str,
         alert: Option<&Alert>,
     ) {
-        let mut xml = b"<iq type='result'><alert".to_vec();
-        write_attribute(&mut xml, "xmlns", NS_ALERT);
+        let mut xml = Vec::new();
+        let mut writer = Writer::new(&mut xml);
+        writer.open(ALERT);
         if let Some(alert) = alert {
-            write_attribute(&mut xml, "when", if alert.when == When::Always { "always" } else { "mentioned" });
-            write_attribute(&mut xml, "nick", beginning(&alert.nick, ROOM_ALERT_NICK_BYTES_MAX));
+            writer.attribute("when", if alert.when == When::Always { "always" } else { "mentioned" });
+            writer.attribute("nick", beginning(&alert.nick, ROOM_ALERT_NICK_BYTES_MAX));
         }
-        xml.extend_from_slice(b"/></iq>");
+        writer.close();
         self.incoming(cx, actors, Incoming { kind: Kind::Response, origin: None, from: user, to: room, xml: &xml });
     }
 }

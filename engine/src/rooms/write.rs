@@ -15,8 +15,7 @@ use crate::wire::text::{Writer, write_attribute};
 
 /// Elements that a room adds to presence and messages (XEP-0045 7).
 pub(super) const NS_USER: &str = "http://jabber.org/protocol/muc#user";
-/// XEP-0421.
-pub(super) const NS_OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
+pub(super) use crate::ns::OCCUPANT_ID as NS_OCCUPANT_ID;
 
 /// XEP-0317.
 pub(super) const NS_HATS: &str = "urn:xmpp:hats:0";

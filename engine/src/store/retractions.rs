@@ -21,6 +21,8 @@ const FORMAT: u8 = 1;
 /// Hashed before an address whose resources belong to different people. For other addresses this
 /// byte is whether the message was received.
 const ADDRESS: u8 = 2;
+/// Hashed before the id of an occupant, after the room's address.
+const OCCUPANT: u8 = 3;
 
 /// Number of retractions that are examined per message, the latest ones. If that many later ones
 /// were refused, an earlier one has no effect.
@@ -42,6 +44,12 @@ impl Key {
     /// bare JID that is a different entity from its resources, such as a room.
     pub fn of_address(peer: &str, id: &str) -> Key {
         Key::hashed(ADDRESS, peer, id)
+    }
+
+    /// The key of a message that an occupant of a room has sent, by the room's bare JID and the
+    /// occupant's id (XEP-0421), which stays the same under another nick.
+    pub fn of_occupant(room: &str, occupant: &str, id: &str) -> Key {
+        Key::hashed(OCCUPANT, &format!("{room}/{occupant}"), id)
     }
 
     fn hashed(kind: u8, peer: &str, id: &str) -> Key {

@@ -9,7 +9,7 @@ use throng_engine::limits::{COMPONENT_CHALLENGE_MS, COMPONENT_FEED_BYTES, COMPON
 use throng_engine::settings::Settings;
 use throng_sim::host::{Host, reply, said};
 
-const SECRET: &str = "an excellent secret";
+pub(crate) const SECRET: &str = "an excellent secret";
 
 fn settings(shards: u16) -> Settings {
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
@@ -50,7 +50,7 @@ fn accept(host: &mut Host, slot: u32) -> ConnId {
 }
 
 /// A component that has proved its secret, and the effects.
-fn connect(host: &mut Host, slot: u32, domain: &str) -> (ConnId, Vec<Effect>) {
+pub(crate) fn connect(host: &mut Host, slot: u32, domain: &str) -> (ConnId, Vec<Effect>) {
     let conn = accept(host, slot);
     let stream = said(&host.ask(conn, &header(domain)));
     let effects = host.ask(conn, &handshake(&stream, SECRET));

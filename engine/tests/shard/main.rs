@@ -82,6 +82,7 @@ mod room_operate;
 mod room_world;
 mod rooms;
 mod rooms_extra;
+mod rooms_forged;
 mod rooms_presence;
 mod rooms_register;
 mod rooms_search;

@@ -36,10 +36,10 @@ fn approval(who: &str, resource: &str, user: &str, nick: &str) -> String {
     )
 }
 
-fn decides(who: &str, id: &str, nick: &str, allow: &str) -> String {
+fn decides(who: &str, id: &str, user: &str, nick: &str, allow: &str) -> String {
     format!(
         "{who} sends: <message id='{id}' to='cave@conference.localhost'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>{MUC}#register</value></field>
-    <field var='muc#register_roomnick'><value>{nick}</value></field><field var='muc#register_allow'><value>{allow}</value></field></x></message>\n"
+    <field var='muc#jid'><value>{user}@localhost</value></field><field var='muc#register_roomnick'><value>{nick}</value></field><field var='muc#register_allow'><value>{allow}</value></field></x></message>\n"
     )
 }
 
@@ -125,19 +125,40 @@ fn an_admin_decides_on_a_registration() {
     text += "time passes: 120000 ms\n";
     text += &enters("romeo", "r", &[]);
     text += &approval("romeo", "r", "juliet@localhost", "jul");
-    text += &decides("romeo", "5", "jul", "1");
+    text += &decides("romeo", "5", "juliet", "jul", "1");
     text += &members("6", "<item affiliation='member' jid='juliet@localhost' nick='jul'/>");
-    text += &decides("romeo", "7", "jul", "1");
+    text += &decides("romeo", "7", "juliet", "jul", "1");
     text += &refused("romeo", "r", "message", "7", "cancel", "item-not-found");
     // One that is denied leaves nothing.
     text += &asks("nurse", "8", "nan");
     text += &approval("romeo", "r", "nurse@localhost", "nan");
     text += &done("nurse", "n", "8");
-    text += &decides("romeo", "9", "nan", "0");
+    text += &decides("romeo", "9", "nurse", "nan", "0");
     text += &members("10", "<item affiliation='member' jid='juliet@localhost' nick='jul'/>");
     text += &asks("nurse", "11", "nan");
     text += &approval("romeo", "r", "nurse@localhost", "nan");
     text += &done("nurse", "n", "11");
+    play(&text);
+}
+
+/// XEP-0045 9.9: an admin decides on the request of the user that the form names. Its nick may be in
+/// another request by now.
+#[test]
+fn an_approval_is_of_the_user_that_it_names() {
+    let mut text = room(&[("membersonly", "1")]);
+    text += &asks("juliet", "1", "jul");
+    text += &approval("romeo", "r", "juliet@localhost", "jul");
+    text += &done("juliet", "j", "1");
+    text += &leaves("juliet", "2");
+    text += &done("juliet", "j", "2");
+    text += &asks("nurse", "3", "jul");
+    text += &approval("romeo", "r", "nurse@localhost", "jul");
+    text += &done("nurse", "n", "3");
+    text += &decides("romeo", "4", "juliet", "jul", "1");
+    text += &refused("romeo", "r", "message", "4", "cancel", "item-not-found");
+    text += &members("5", "");
+    text += &decides("romeo", "6", "nurse", "jul", "1");
+    text += &members("7", "<item affiliation='member' jid='nurse@localhost' nick='jul'/>");
     play(&text);
 }
 
@@ -151,7 +172,7 @@ fn who_may_not_register() {
     text += &asks("juliet", "1", "jul");
     text += &approval("romeo", "r", "juliet@localhost", "jul");
     text += &done("juliet", "j", "1");
-    text += &decides("juliet", "2", "jul", "1");
+    text += &decides("juliet", "2", "juliet", "jul", "1");
     text += &refused("juliet", "j", "message", "2", "auth", "forbidden");
     text += "nurse sends: <iq type='set' id='3' to='cave@conference.localhost'><query xmlns='jabber:iq:register'><username>n</username></query></iq>\n";
     text += &refused("nurse", "n", "iq", "3", "modify", "bad-request");
@@ -233,7 +254,7 @@ juliet receives: <iq type='result' id='x' to='juliet@localhost/j'/>
 juliet receives: <error xmlns='http://etherx.jabber.org/streams'>{any}</error>
 juliet is closed
 time passes: 1000 ms\n";
-    text += &decides("romeo", "2", "jul", "1");
+    text += &decides("romeo", "2", "juliet", "jul", "1");
     text += &refused("romeo", "r", "message", "2", "cancel", "item-not-found");
     play_with(&text, |s| s.facts.account_changes = true);
 }

@@ -143,7 +143,7 @@ impl Page {
             time_ms: entry.time_ms,
             incoming: entry.incoming,
             result: result(asked, number, entry),
-            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(domains, entry) },
+            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(domains, number, entry) },
         });
         false
     }

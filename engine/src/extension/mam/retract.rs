@@ -7,19 +7,27 @@
 //! the sender's retraction matches a message.
 //!
 //! For users of this server the bare JID identifies the sender: a user may retract from any device.
-//! For others the full JID does, because all occupants of a room have the same bare JID, and the
-//! contacts of a gateway may (XEP-0424 5.1).
+//! For occupants of a room of this server the room and the occupant's id do, which the room adds
+//! (XEP-0421): a nick may be somebody else's by now. For others the full JID does, because all
+//! occupants of a remote room have the same bare JID, and the contacts of a gateway may (XEP-0424
+//! 5.1).
+//!
+//! A message is named by its `id`, one to all occupants of a room by the id that the room has given it
+//! (XEP-0424 4).
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
 use crate::extension::datetime::{self, Precision};
-use crate::id::Domains;
+use crate::id::{ActorKind, Domains};
 use crate::limits::RETRACTION_ID_BYTES_MAX;
+use crate::ns;
 use crate::store::archive::Entry;
+use crate::store::ids::Ids;
 use crate::store::retractions::{self, Key, Retraction};
 use crate::store::{Batch, Found, Query, Row};
+use crate::wire::Element;
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
 use crate::wire::written::read_back;
@@ -29,44 +37,65 @@ pub(super) const NS: &str = "urn:xmpp:message-retract:1";
 /// The feature of a server with tombstones (XEP-0424 4).
 pub(super) const NS_TOMBSTONE: &str = "urn:xmpp:message-retract:1#tombstone";
 
-/// The message that a retraction names, and the retraction's own `id`, which is required (XEP-0424
-/// 4).
-fn retracts(xml: &[u8]) -> Option<(String, String)> {
+/// A retraction: the message that it names, its own `id`, which is required (XEP-0424 4), and the
+/// occupant's id in it.
+struct Retracts {
+    id: String,
+    own: String,
+    occupant: Option<String>,
+}
+
+fn retracts(xml: &[u8]) -> Option<Retracts> {
     // Very few messages are retractions, but all are searched, and building a finder takes ten
     // times as long as using it.
     static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(NS));
     NAMED.find(xml)?;
     let named = read_back(xml, |message| {
         let id = message.child("retract", NS)?.attribute("id")?.into_owned();
-        Some((id, message.id()?.into_owned()))
+        Some(Retracts { id, own: message.id()?.into_owned(), occupant: occupant_in(message) })
     });
-    named.flatten().filter(|(_, own)| !own.is_empty() && own.len() <= RETRACTION_ID_BYTES_MAX)
+    named.flatten().filter(|by| !by.own.is_empty() && by.own.len() <= RETRACTION_ID_BYTES_MAX)
 }
 
-/// The key of an entry's message, or of the message with this `id` that a retraction names.
-fn key_of(domains: &Domains, entry: &Entry<'_>, id: &str) -> Key {
-    match entry.incoming && !domains.is_of_user(entry.peer) {
-        true => Key::of_address(entry.peer, id),
-        false => Key::of(entry.incoming, bare_of(entry.peer), id),
+/// The occupant's id in a message (XEP-0421).
+fn occupant_in(message: &Element<'_>) -> Option<String> {
+    Some(message.child("occupant-id", ns::OCCUPANT_ID)?.attribute("id")?.into_owned())
+}
+
+/// Whether an occupant of a room of this server has sent an entry: the occupant's id in it is the
+/// room's.
+fn is_of_room(domains: &Domains, entry: &Entry<'_>) -> bool {
+    entry.incoming && matches!(domains.of(entry.peer), Some((_, ActorKind::Rooms)))
+}
+
+/// The key of an entry's message, or of the message with this id that a retraction names.
+fn key_of(domains: &Domains, entry: &Entry<'_>, occupant: Option<&str>, id: &str) -> Key {
+    match occupant.filter(|_| is_of_room(domains, entry)) {
+        Some(occupant) => Key::of_occupant(bare_of(entry.peer), occupant, id),
+        None if entry.incoming && !domains.is_of_user(entry.peer) => Key::of_address(entry.peer, id),
+        None => Key::of(entry.incoming, bare_of(entry.peer), id),
     }
 }
 
 /// An entry is archived for a user: if it is a retraction, records the message that it names.
 pub(super) fn archived(batch: &mut Batch, domains: &Domains, user: &str, number: u64, entry: &Entry<'_>) {
-    if let Some((id, own)) = retracts(entry.xml) {
-        let retraction = Retraction { number, time_ms: entry.time_ms, id: &own };
-        retraction.put(batch, user, &key_of(domains, entry, &id));
+    if let Some(by) = retracts(entry.xml) {
+        let retraction = Retraction { number, time_ms: entry.time_ms, id: &by.own };
+        retraction.put(batch, user, &key_of(domains, entry, by.occupant.as_deref(), &by.id));
     }
 }
 
 /// An entry expires from a user's archive, as all before it have: the message that it retracted is
 /// already gone.
 pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
-    if let Some((id, _)) = retracts(entry.xml) {
+    if let Some(Retracts { id, occupant, .. }) = retracts(entry.xml) {
         Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user, number);
         if entry.incoming {
             // The domain's kind at the time of the write is no longer known.
             Key::of_address(entry.peer, &id).delete(batch, user, number);
+            if let Some(occupant) = occupant {
+                Key::of_occupant(bare_of(entry.peer), &occupant, &id).delete(batch, user, number);
+            }
         }
     }
 }
@@ -113,11 +142,15 @@ pub(crate) struct Tombstone {
 }
 
 impl Tombstone {
-    /// The tombstone of an entry, if it can be retracted: it has an `id` and is not itself a
-    /// retraction, which stays (XEP-0424 5).
-    pub(crate) fn of(domains: &Domains, entry: &Entry<'_>) -> Option<Tombstone> {
+    /// The tombstone of the entry with this number, if it can be retracted: it has an id and is not
+    /// itself a retraction, which stays (XEP-0424 5).
+    pub(crate) fn of(domains: &Domains, number: u64, entry: &Entry<'_>) -> Option<Tombstone> {
         read_back(entry.xml, |message| {
-            let id = message.id().filter(|id| !id.is_empty())?;
+            let to_all = message.kind().as_deref() == Some("groupchat") && is_of_room(domains, entry);
+            let id = match to_all {
+                true => Ids::PLAIN.text(number).as_str().to_owned(),
+                false => message.id().filter(|id| !id.is_empty())?.into_owned(),
+            };
             if message.child("retract", NS).is_some() {
                 return None;
             }
@@ -128,7 +161,7 @@ impl Tombstone {
                 }
             }
             open.push(b'>');
-            Some(Tombstone { key: key_of(domains, entry, &id), open })
+            Some(Tombstone { key: key_of(domains, entry, occupant_in(message).as_deref(), &id), open })
         })
         .flatten()
     }
