@@ -100,6 +100,7 @@ pub(crate) mod array {
 /// An element, written as XML.
 pub(crate) mod element {
     use crate::extension::xml;
+    use crate::wire::{Expect, Scanner, StreamScope};
     use minidom::Element;
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -110,7 +111,9 @@ pub(crate) mod element {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Element, D::Error> {
         let text = <&[u8]>::deserialize(from)?;
-        let element = Some(text).filter(|text| !xml::is_dense(text)).and_then(xml::parse);
+        // A tree is as deep as its text, and so is the stack that it needs to end.
+        let scanned = Scanner::new().scan(&StreamScope::Usual, Expect::Content, usize::MAX, text);
+        let element = scanned.is_ok().then(|| xml::parse_sparse(text)).flatten();
         element.ok_or_else(|| D::Error::custom("an element that is not XML"))
     }
 }
@@ -134,5 +137,33 @@ pub(crate) mod elements {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Element>, D::Error> {
         Ok(Vec::<Reads>::deserialize(from)?.into_iter().map(|Reads(element)| element).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minidom::Element;
+    use serde::{Deserialize, Serialize};
+
+    use crate::limits::wire::MAX_DEPTH;
+
+    #[derive(Serialize, Deserialize)]
+    struct One(#[serde(with = "super::element")] Element);
+
+    /// A member may send any bytes: those of an element as deep as they are long need no stack
+    /// without end.
+    #[test]
+    fn an_element_is_no_deeper_than_one_of_a_stream() {
+        let nested =
+            |levels: usize| ["<a>".repeat(levels), "</a>".repeat(levels)].concat().replacen("<a", "<a xmlns='x'", 1);
+        let read = |xml: &str| {
+            let text = "-".repeat(16 * xml.len());
+            // Elements must not be dense.
+            let xml = xml.replacen("</a>", &format!("{text}</a>"), 1);
+            let bytes = postcard::to_allocvec(xml.as_bytes()).expect("memory");
+            postcard::from_bytes::<One>(&bytes).is_ok()
+        };
+        assert!(read(&nested(1)) && read(&nested(MAX_DEPTH - 1)));
+        assert!(!read(&nested(MAX_DEPTH + 1)) && !read(&nested(50_000)));
     }
 }

@@ -31,6 +31,11 @@ pub fn parse(payload: &[u8]) -> Option<Element> {
     Element::from_reader_with_prefixes(Pieces(payload), "jabber:client".to_owned()).ok()
 }
 
+/// The same; `None` also if it has more elements than its length allows ([`is_dense`]).
+pub fn parse_sparse(payload: &[u8]) -> Option<Element> {
+    (!is_dense(payload)).then(|| parse(payload)).flatten()
+}
+
 /// Bytes passed to the library at once. It takes long text in parts, and for each part it searches
 /// all the input for the end of the text.
 const PIECE: usize = 4_096;

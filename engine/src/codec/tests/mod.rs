@@ -11,7 +11,7 @@ use super::{Error, FORMAT, Kind, Written, decode, encode, rewrite};
 use crate::id::{Border, Now, ShardId};
 use crate::kernel::pending::Pending;
 use crate::letters::{Letter, Letters, LoginLetter, UserLetter};
-use crate::limits::CROSSING_BYTES_MAX;
+use crate::limits::{CROSSING_BYTES_MAX, CROSSING_NESTED_MAX};
 use crate::session::half::Halves;
 use crate::session::moved::Moved;
 use crate::store::hash::Hashes;
@@ -149,10 +149,20 @@ fn every_variant_of_what_waits_and_of_sessions_is_read_back() {
 /// A step of a request may hold another one; what is nested without end needs no stack without end.
 #[test]
 fn nested_requests_are_bounded() {
-    // `RequestRead::Bound` with a `join` whose request begins with the next one.
-    let bytes = |levels: usize| [&[FORMAT, Kind::Pending as u8, 3, 2, 0, 0][..], &[3, 0].repeat(levels)].concat();
-    let refused = decode::<Pending>(&bytes(100_000), NOW).unwrap_err().to_string();
-    assert!(refused.starts_with("a request that waits is damaged: "), "{refused}");
+    // `RequestRead::Bound` with a `join` whose request begins with the next one, the last one with
+    // a `last`; each joins an empty vCard.
+    let bytes = |levels: usize| {
+        let (begins, ends) = ([3, 0].repeat(levels), [0, 0, 1, 0, 0, 0].repeat(levels));
+        [&[FORMAT, Kind::Pending as u8, 3, 2, 0, 0][..], &begins, &[4, 0], &ends].concat()
+    };
+    let fits = usize::from(CROSSING_NESTED_MAX) - 1;
+    for levels in [0, 8, fits] {
+        decode::<Pending>(&bytes(levels), NOW).unwrap_or_else(|error| panic!("{levels} levels: {error}"));
+    }
+    for levels in [fits + 1, 17, 100_000] {
+        let refused = decode::<Pending>(&bytes(levels), NOW).unwrap_err().to_string();
+        assert!(refused.starts_with("a request that waits is damaged: "), "{levels} levels: {refused}");
+    }
 }
 
 #[test]
