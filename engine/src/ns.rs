@@ -26,6 +26,8 @@ pub const SM: &str = "urn:xmpp:sm:3";
 pub const STANZA_ID: &str = "urn:xmpp:sid:0";
 /// Occupant ids (XEP-0421).
 pub const OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
+/// Result Set Management (XEP-0059).
+pub const RSM: &str = "http://jabber.org/protocol/rsm";
 /// Delayed delivery (XEP-0203).
 pub const DELAY: &str = "urn:xmpp:delay";
 /// Stream limits (XEP-0478).

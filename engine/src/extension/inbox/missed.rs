@@ -9,7 +9,7 @@ use crate::wire::text::{Writer, write_attribute};
 pub(super) const NS_INBOX: &str = "urn:xmpp:inbox:1";
 /// The namespace of the feature, and of what an entry says beyond XEP-0430.
 pub(super) const NS: &str = "urn:throng:rooms:0";
-pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
+pub(super) use crate::ns::RSM as NS_RSM;
 
 /// Bytes of an entry besides the address of the room.
 pub(super) const ENTRY_BYTES: usize = 180;

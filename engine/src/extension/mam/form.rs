@@ -5,12 +5,12 @@ use minidom::Element;
 use crate::extension::datetime;
 use crate::extension::iq::{Condition, Context, Limit, Refusal};
 use crate::limits::{ARCHIVE_IDS_MAX, ARCHIVE_PAGE_MAX, ARCHIVE_QUERYID_BYTES_MAX};
+use crate::ns::RSM as NS_RSM;
 use crate::wire::jid::bare_of;
 
 use super::NS;
 
 const NS_FORM: &str = "jabber:x:data";
-const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// Messages per page if the client sets no limit.
 const PAGE_DEFAULT: usize = 50;

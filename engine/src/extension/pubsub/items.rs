@@ -12,7 +12,7 @@ use crate::limits::{NODE_ASKED_ITEMS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_M
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Found, Query};
 
-pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
+pub(super) use crate::ns::RSM as NS_RSM;
 
 /// The reads about the items of a node.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
