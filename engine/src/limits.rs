@@ -1104,6 +1104,9 @@ pub const ROOM_LIST_MAX: usize = 5_000;
 /// Items of a request that changes roles or affiliations.
 pub const ROOM_ADMIN_ITEMS_MAX: usize = 100;
 
+/// Requests for the vCard of a room that are answered before others get their turn.
+pub const ROOM_CARDS_AT_ONCE: u32 = 16;
+
 /// Invitations in one message.
 pub const ROOM_INVITATIONS_AT_ONCE: usize = 10;
 

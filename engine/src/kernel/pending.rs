@@ -169,6 +169,8 @@ pub(crate) enum RoomNeed {
     List(Affiliation),
     /// The vCard of the room.
     Card,
+    /// Whether the message with this number is in the archive of the room.
+    Message(u64),
 }
 
 /// A request for the directory of a service of rooms.

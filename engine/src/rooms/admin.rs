@@ -214,7 +214,7 @@ impl Room {
                 To::Role(role) => self.change_role(kernel, &change, role, actor.as_deref()),
                 To::Affiliation(to) => {
                     let Checked { bare, from, reason, .. } = change;
-                    let standing = Standing { affiliation: to, reason, ..from };
+                    let standing = Standing { affiliation: to, reason, self_registered: false, ..from };
                     self.affiliate(kernel, &bare, standing, actor.as_deref());
                 }
             }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
+
 use crate::limits::{ROOM_MENTION_BYTES, ROOM_MENTIONS_MAX, beginning};
 use crate::ns;
 use crate::store::Row;
@@ -9,7 +11,7 @@ use crate::store::room::Alert;
 use crate::wire::Element;
 
 /// XEP-0372.
-pub(super) const NS_REFERENCE: &str = "urn:xmpp:reference:0";
+const NS_REFERENCE: &str = "urn:xmpp:reference:0";
 
 /// The members of a room that are to be woken; at most [`ROOM_ALERTS_MAX`].
 #[derive(Debug, Default)]
@@ -31,6 +33,16 @@ impl Alerts {
     }
 }
 
+/// The addresses that a message mentions (XEP-0372 3.2), as they are written.
+pub(super) fn mentioned(element: &Element<'_>) -> impl Iterator<Item = String> {
+    let references = element.children().filter(|child| child.is("reference", NS_REFERENCE));
+    references.filter(|child| child.attribute("type").as_deref() == Some("mention")).filter_map(|child| {
+        let uri = child.attribute("uri")?;
+        let address = uri.strip_prefix("xmpp:")?.split('?').next()?;
+        Some(percent_decode_str(address).decode_utf8().ok()?.into_owned())
+    })
+}
+
 /// A message as far as it can mention somebody.
 pub(super) struct Said {
     /// The beginning of the text, in small letters.
@@ -43,13 +55,7 @@ impl Said {
     pub(super) fn of(element: &Element<'_>) -> Option<Said> {
         let text = element.child("body", ns::CLIENT)?.text();
         let text = beginning(&text, ROOM_MENTION_BYTES).to_lowercase();
-        let mentions = element.children().filter(|child| child.is("reference", NS_REFERENCE));
-        let mentions = mentions.filter(|child| child.attribute("type").as_deref() == Some("mention"));
-        let uris = mentions.filter_map(|child| {
-            let uri = child.attribute("uri")?;
-            let address = uri.strip_prefix("xmpp:")?;
-            Some(address.split('?').next().unwrap_or_default().to_lowercase())
-        });
+        let uris = mentioned(element).map(|address| address.to_lowercase());
         Some(Said { text, uris: uris.take(ROOM_MENTIONS_MAX).collect() })
     }
 

@@ -1,5 +1,7 @@
 //! The avatar of a room (XEP-0486): a vCard at its address, and the hashes of the images in it.
 
+use std::sync::Arc;
+
 use minidom::Element as Tree;
 use sha1::{Digest as _, Sha1};
 
@@ -9,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::limits::{ROOM_CARD_BYTES_MAX, ROOM_PHOTOS_MAX};
+use crate::rooms::requests::Answer;
 use crate::rooms::room::Room;
 use crate::store::room::Affiliation;
 use crate::store::room_extra::{Hashes, put_card};
@@ -73,16 +76,13 @@ impl Room {
     ///
     /// # Errors
     /// `forbidden` for outcasts.
-    pub(super) fn card(&self, from: &str, card: Option<Vec<u8>>) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn card(&self, from: &str, card: Option<Arc<[u8]>>) -> Result<Answer, Refusal> {
         if self.affiliation(bare_of(from)) == Affiliation::Outcast {
             return Err(StanzaCondition::Forbidden.into());
         }
-        let empty = || {
-            let mut out = Vec::new();
-            Writer::new(&mut out).empty("vCard", NS);
-            out
-        };
-        Ok(card.unwrap_or_else(empty))
+        let mut empty = Vec::new();
+        Writer::new(&mut empty).empty("vCard", NS);
+        Ok(card.map_or(Answer::Result(empty), Answer::Shared))
     }
 
     /// XEP-0486 3.3.

@@ -3,9 +3,12 @@
 
 use crate::kernel::Kernel;
 use crate::limits::ROOM_COALESCED_SEATS;
-use crate::rooms::rank::Role;
+use crate::rooms::occupants::Occupant;
+use crate::rooms::rank::{Rank, Role};
 use crate::rooms::room::{News, PRESENCE_GONE, Room};
 use crate::rooms::unsaid::{Entry, Gone};
+use crate::store::room::Affiliation;
+use crate::wire::jid::bare_of;
 
 impl Room {
     /// An occupant is about to enter, to change or to leave a nick.
@@ -22,12 +25,16 @@ impl Room {
         let Some(charges) = self.unsaid.charges(news.nick) else { return self.announce(kernel, role, news, own) };
         // What the others are told later has no sender to be charged.
         if charges && self.is_broadcast(role) {
-            self.spend(self.occupants.seats() * news.presence.len());
+            self.owed += self.occupants.seats() * self.composed(news, true, false).len();
         }
         if news.gone {
             let (rank, presence, new_nick) = (news.rank, news.presence.into(), news.new_nick.map(Into::into));
             let end = Gone { jid: news.jid.into(), rank, role, presence, new_nick, is_rename: false };
-            self.unsaid.leave(news.nick, end);
+            for full in self.unsaid.leave(news.nick, end) {
+                if self.occupants.by_session(&full).is_none() {
+                    self.delete_seat(kernel, &full);
+                }
+            }
         }
         self.tell_own(kernel, news, own);
     }
@@ -47,20 +54,23 @@ impl Room {
         }
     }
 
-    /// The room was read. Sessions whose rows have no presence had left before.
-    pub(super) fn leave_again(&mut self, kernel: &mut Kernel) {
-        let seats = self.occupants.iter().flat_map(|(_, one)| one.seats.iter().map(move |seat| (one, seat)));
-        let left = seats.filter(|(_, seat)| seat.presence.is_empty());
-        let left: Vec<String> = left.map(|(one, seat)| format!("{}/{}", one.bare, seat.resource)).collect();
-        if left.is_empty() {
-            return;
-        }
-        for full in left {
-            if let Some((slot, seat)) = self.occupants.by_session(&full) {
-                self.leaves(kernel, &full, slot, seat, PRESENCE_GONE, None);
+    /// The room was read. The others are told of sessions that had left before. A nick may be that
+    /// of another user by now.
+    pub(super) fn tell_left(&mut self, kernel: &mut Kernel) {
+        for (full, nick) in std::mem::take(&mut self.left) {
+            self.delete_seat(kernel, &full);
+            let bare = bare_of(&full);
+            let now = self.occupants.by_nick(&nick).and_then(|slot| self.occupants.get(slot));
+            if now.is_some_and(|one| *one.bare == *bare) {
+                continue;
             }
+            let affiliation = self.standings.get(bare).map_or(Affiliation::None, |standing| standing.affiliation);
+            let (role, rank) =
+                (Role::initial(affiliation, &self.record.config), Rank { affiliation, role: Role::None });
+            let news = News { gone: true, ..News::of(&nick, &full, rank, PRESENCE_GONE) };
+            self.tell_others(kernel, role, &news);
+            now.into_iter().for_each(|one| self.tell_current(kernel, one));
         }
-        self.tell_unsaid(kernel);
         // That is nobody's doing.
         self.take_spent();
     }
@@ -79,7 +89,16 @@ impl Room {
         }
     }
 
-    fn tell(&self, kernel: &mut Kernel, entries: &[Entry]) {
+    /// The same of an occupant, by its session, and of a nick to which it says something: each
+    /// knows the other one then.
+    pub(super) fn tell_unsaid_of_both(&mut self, kernel: &mut Kernel, full: &str, nick: &str) {
+        let own = self.occupant(full).filter(|_| !self.unsaid.is_empty()).map(|occupant| occupant.nick.clone());
+        for nick in own.iter().map(|own| &**own).chain([nick]).filter(|_| own.is_some()) {
+            self.tell_unsaid_of(kernel, nick);
+        }
+    }
+
+    fn tell(&mut self, kernel: &mut Kernel, entries: &[Entry]) {
         // It was charged when it happened.
         let spent = self.take_spent();
         let now = |nick: &str| self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot));
@@ -98,12 +117,15 @@ impl Room {
         for gone in entries.iter().filter_map(|entry| entry.gone.as_ref()).filter(has_left) {
             self.delete_seat(kernel, &gone.jid);
         }
-        for (nick, occupant) in entries.iter().filter_map(|entry| Some((&entry.nick, now(&entry.nick)?))) {
-            let (presence, seat) = (occupant.presence(), occupant.seats.last());
-            let jid = format!("{}/{}", occupant.bare, seat.map_or("", |seat| &seat.resource));
-            self.tell_others(kernel, occupant.role, &News::of(nick, &jid, occupant.rank(), &presence));
-        }
-        self.take_spent();
+        entries.iter().filter_map(|entry| now(&entry.nick)).for_each(|one| self.tell_current(kernel, one));
+        self.sent_bytes += self.take_spent() as u64;
         self.spend(spent);
+    }
+
+    /// Tells the others the current state of an occupant.
+    fn tell_current(&self, kernel: &mut Kernel, one: &Occupant) {
+        let (presence, seat) = (one.presence(), one.seats.last());
+        let jid = format!("{}/{}", one.bare, seat.map_or("", |seat| &seat.resource));
+        self.tell_others(kernel, one.role, &News::of(&one.nick, &jid, one.rank(), &presence));
     }
 }

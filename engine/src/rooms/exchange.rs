@@ -79,6 +79,7 @@ pub fn user(out: &mut Vec<u8>, bare: &str, standing: &Standing) {
     let mut writer = Writer::new(out);
     writer.open("item").attribute("xmlns", NS_ADMIN).attribute("affiliation", standing.affiliation.name());
     writer.attribute("jid", bare).attribute_if("nick", standing.nick.as_deref());
+    writer.attribute_if("registered", standing.self_registered.then_some("self"));
     if let Some(reason) = &standing.reason {
         writer.leaf("reason", reason);
     }
@@ -213,7 +214,8 @@ impl Arriving {
             }
         }
         let reason = reason.map(|reason| beginning(&reason, ROOM_REASON_BYTES_MAX).into());
-        let standing = Standing { affiliation, nick, reason, ..Standing::default() };
+        let self_registered = item.attr("registered") == Some("self");
+        let standing = Standing { affiliation, nick, reason, self_registered, ..Standing::default() };
         if !standing.is_none() {
             self.users.insert(bare.into(), standing);
         }

@@ -78,6 +78,44 @@ pub(super) fn write(out: &mut Vec<u8>, kind: &str, title: &str, form_type: &str,
     writer.close();
 }
 
+/// A column of a list: its variable, label and type; the last two may be empty.
+pub(super) type Column<'a> = (&'a str, &'a str, &'a str);
+
+/// Appends a list: a form of type `result` with items (XEP-0004 3.4), each with variables and
+/// values. The title and the type of the form may be empty.
+pub(super) fn write_items<'a>(
+    out: &mut Vec<u8>,
+    title: &str,
+    form_type: &str,
+    columns: &[Column<'_>],
+    items: impl Iterator<Item = Vec<(&'a str, String)>>,
+) {
+    let mut writer = Writer::new(out);
+    writer.open("x").attribute("xmlns", NS).attribute("type", "result");
+    if !title.is_empty() {
+        writer.leaf("title", title);
+    }
+    if !form_type.is_empty() {
+        writer.open("field").attribute("var", "FORM_TYPE").attribute("type", "hidden");
+        writer.leaf("value", form_type).close();
+    }
+    writer.open("reported");
+    for (var, label, kind) in columns {
+        writer.open("field").attribute("var", var);
+        writer.attribute_if("label", Some(*label).filter(|label| !label.is_empty()));
+        writer.attribute_if("type", Some(*kind).filter(|kind| !kind.is_empty())).close();
+    }
+    writer.close();
+    for item in items {
+        writer.open("item");
+        for (var, value) in item {
+            writer.open("field").attribute("var", var).leaf("value", &value).close();
+        }
+        writer.close();
+    }
+    writer.close();
+}
+
 /// The fields of a submitted form.
 #[derive(Debug, Default)]
 pub(super) struct Submitted(Vec<(String, Vec<String>)>);

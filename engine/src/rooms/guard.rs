@@ -3,7 +3,6 @@
 
 use crate::kernel::Kernel;
 use crate::limits::{ROOM_JOINS_BURST_S, ROOM_REQUESTS_BURST, ROOM_REQUESTS_EVERY_S};
-use crate::store::room::Affiliation;
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
@@ -66,14 +65,13 @@ impl Guard {
         self.requests.admits(kernel.now.mono_ms * 1_000, each_us, u64::from(ROOM_REQUESTS_BURST) * each_us)
     }
 
-    /// Whether somebody may enter, as far as strangers are limited. Users with an affiliation always
-    /// may.
+    /// Whether somebody may enter, as far as strangers are limited.
     ///
     /// # Errors
     /// `registration-required` while the room admits members only (XEP-0045 7.2.5),
     /// `resource-constraint` at the limit of joins.
-    pub(super) fn may_enter(&mut self, kernel: &Kernel, affiliation: Affiliation) -> Result<(), Refusal> {
-        if affiliation != Affiliation::None {
+    pub(super) fn may_enter(&mut self, kernel: &Kernel, is_stranger: bool) -> Result<(), Refusal> {
+        if !is_stranger {
             return Ok(());
         }
         if self.is_closed(kernel) {

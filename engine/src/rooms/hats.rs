@@ -7,7 +7,7 @@ use minidom::Element as Tree;
 
 use crate::kernel::Kernel;
 use crate::limits::{ROOM_HAT_BYTES_MAX, ROOM_HATS_BYTES_MAX, ROOM_HATS_PER_USER_MAX, ROOM_HUE_BYTES_MAX};
-use crate::rooms::form::{self, Field, Submitted};
+use crate::rooms::form::{self, Column, Field, Submitted};
 use crate::rooms::room::{News, Room, sessions_of};
 use crate::store::hash::HashKind;
 use crate::store::room::Affiliation;
@@ -87,11 +87,6 @@ impl Command {
     }
 }
 
-/// The nodes and names of the commands.
-pub(super) fn commands() -> impl Iterator<Item = (&'static str, &'static str)> {
-    NODES.iter().map(|(_, node, name)| (*node, *name))
-}
-
 /// XEP-0317 2: names the list of hats.
 pub(super) fn hash(hats: &Hats) -> Option<String> {
     let uris: Vec<&[u8]> = hats.known.iter().flat_map(|hat| [hat.uri.as_bytes(), b"\0"]).collect();
@@ -120,15 +115,25 @@ pub(super) fn hat(uri: &str, title: &str, hue: Option<&str>) -> Result<Hat, Stan
 }
 
 impl Room {
+    /// Whether a user may use a command: members and occupants list the hats.
+    fn may_use(&self, from: &str, node: Node) -> bool {
+        let affiliation = self.affiliation(bare_of(from));
+        let reads = node == Node::List && (affiliation >= Affiliation::Member || self.occupant(from).is_some());
+        affiliation >= Affiliation::Admin || reads
+    }
+
+    /// The nodes and names of the commands that a user may use (XEP-0050 2.2).
+    pub(super) fn commands(&self, from: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+        NODES.iter().filter(move |(node, ..)| self.may_use(from, *node)).map(|(_, node, name)| (*node, *name))
+    }
+
     /// Carries out a command. Returns the payload of its answer.
     ///
     /// # Errors
     /// `forbidden` for everybody but admins; members and occupants may list the hats.
     /// `item-not-found` for an unknown hat, or a user without an affiliation.
     pub(super) fn command(&mut self, kernel: &mut Kernel, from: &str, command: &Command) -> Result<Vec<u8>, Refusal> {
-        let affiliation = self.affiliation(bare_of(from));
-        let reads = command.node == Node::List && (affiliation >= Affiliation::Member || self.occupant(from).is_some());
-        if affiliation < Affiliation::Admin && !reads {
+        if !self.may_use(from, command.node) {
             return Err(StanzaCondition::Forbidden.into());
         }
         let session = kernel.random_name();
@@ -178,30 +183,22 @@ impl Room {
     /// The hats of the room, or those that users wear.
     fn listed_hats(&self, node: Node) -> Vec<u8> {
         let assigned = node == Node::Assigned;
-        let mut out = Vec::with_capacity(1_024);
-        let mut writer = Writer::new(&mut out);
-        writer.open("x").attribute("xmlns", form::NS).attribute("type", "result");
-        writer.leaf("title", if assigned { "Assigned Hats List" } else { "Hats List" });
-        writer.open("reported");
-        for var in [JID, TITLE, URI, HUE].iter().filter(|var| assigned || **var != JID) {
-            writer.open("field").attribute("var", var).close();
-        }
-        writer.close();
+        let title = if assigned { "Assigned Hats List" } else { "Hats List" };
+        let columns: Vec<Column<'_>> = [JID, TITLE, URI, HUE]
+            .map(|var| (var, "", ""))
+            .into_iter()
+            .filter(|column| assigned || column.0 != JID)
+            .collect();
         let all: Vec<(Option<&str>, &Hat)> = match assigned {
             true => self.hats.worn.iter().filter_map(|(of, uri)| Some((Some(&**of), self.hats.get(uri)?))).collect(),
             false => self.hats.known.iter().map(|hat| (None, hat)).collect(),
         };
-        for (user, hat) in all {
-            writer.open("item");
-            let values = [(JID, user), (TITLE, Some(&*hat.title)), (URI, Some(&*hat.uri)), (HUE, hat.hue.as_deref())];
-            for (var, value) in values {
-                if let Some(value) = value {
-                    writer.open("field").attribute("var", var).leaf("value", value).close();
-                }
-            }
-            writer.close();
-        }
-        writer.close();
+        let values = |(user, hat): &(Option<&str>, &Hat)| {
+            let values = [(JID, *user), (TITLE, Some(&*hat.title)), (URI, Some(&*hat.uri)), (HUE, hat.hue.as_deref())];
+            values.into_iter().filter_map(|(var, value)| Some((var, value?.to_owned()))).collect::<Vec<_>>()
+        };
+        let mut out = Vec::with_capacity(1_024);
+        form::write_items(&mut out, title, "", &columns, all.iter().map(values));
         out
     }
 

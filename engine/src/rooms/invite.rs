@@ -9,9 +9,7 @@ use crate::extension::offline::Keep;
 use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
-use crate::limits::{
-    ROOM_CHARGED_SHARE, ROOM_INVITATIONS_AT_ONCE, ROOM_INVITED_MAX, ROOM_REASON_BYTES_MAX, beginning,
-};
+use crate::limits::{ROOM_CHARGED_SHARE, ROOM_INVITATIONS_AT_ONCE, ROOM_INVITED_MAX, ROOM_REASON_BYTES_MAX, beginning};
 use crate::rooms::form::{self, Field};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::register;
@@ -48,7 +46,7 @@ impl Asks {
     /// Reads a message; `None` if it asks for nothing.
     pub(super) fn of(element: &Element<'_>) -> Option<Asks> {
         if let Some(x) = element.child("x", NS_USER) {
-            let x = (!xml::is_dense(x.bytes())).then(|| xml::parse(x.bytes())).flatten()?;
+            let x = xml::parse_sparse(x.bytes())?;
             let reason = |of: &Tree| of.get_child("reason", NS_USER).map(Tree::text).filter(|text| !text.is_empty());
             let to = |of: &Tree| of.attr("to").and_then(|to| jid::normalise(to).ok().map(|to| to.into_owned()));
             if let Some(decline) = x.get_child("decline", NS_USER) {
@@ -60,7 +58,7 @@ impl Asks {
             return (!invites.is_empty()).then_some(Asks::Invite(invites));
         }
         let x = element.child("x", form::NS)?;
-        let x = (!xml::is_dense(x.bytes())).then(|| xml::parse(x.bytes())).flatten()?;
+        let x = xml::parse_sparse(x.bytes())?;
         // A form without a type is taken for an answer to a request for voice.
         let registers = form::Submitted::of(&x, register::NS_FORM).filter(|form| form.one("FORM_TYPE").is_some());
         registers.map(Asks::Register).or_else(|| form::Submitted::of(&x, NS_REQUEST).map(Asks::Voice))

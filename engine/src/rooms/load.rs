@@ -9,8 +9,8 @@ use crate::follow::Page;
 use crate::kernel::pending::{Pending, RoomNeed as Need, RoomRead, one_value};
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
 use crate::limits::{
-    ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD, ROOM_STANDINGS_IN_MEMORY_MAX,
-    ROOM_WAITING_MAX,
+    ROOM_AGAIN_BYTES, ROOM_AGAIN_ROWS, ROOM_CARDS_AT_ONCE, ROOM_HISTORY_MAX, ROOM_NEEDS_AHEAD,
+    ROOM_STANDINGS_IN_MEMORY_MAX, ROOM_WAITING_MAX,
 };
 use crate::ns;
 use crate::rooms::alerts::Alerts;
@@ -20,12 +20,12 @@ use crate::rooms::invite::{Asks, asks};
 use crate::rooms::mentions::{Mention, mentions};
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
-use crate::rooms::requests::Request;
+use crate::rooms::requests::{NS_MODERATE, Request};
 use crate::rooms::room::{Past, Room, Standings};
 use crate::rooms::talk::{retracted, write_stanza_id};
-use crate::rooms::{Hosted, Rooms, State, admin, refuse};
+use crate::rooms::{Card, Hosted, Rooms, State, admin, avatar, refuse};
 use crate::router::users::Incoming;
-use crate::store::archive::{Entry, live_entries, number_of};
+use crate::store::archive::{Entry, live_entries, number_of, seek};
 use crate::store::room::Alert;
 use crate::store::room::{Affiliation, Record, Seat, Standing, nick_decode, nick_query};
 use crate::store::{self, Found, Query, Row, Table, room_extra};
@@ -44,7 +44,8 @@ fn history_query(room: &str) -> Query {
         from: Box::default(),
         until: None,
         reverse: true,
-        rows_max: ROOM_HISTORY_MAX as u32,
+        // Each message may have a row that voids it.
+        rows_max: 2 * ROOM_HISTORY_MAX as u32,
         bytes_max: 1 << 20,
     }
 }
@@ -71,10 +72,12 @@ fn rows(found: Option<Found>) -> (Vec<Row>, bool) {
     }
 }
 
-/// Whether a stanza may be a request for the vCard of a room that has one.
-fn may_ask_card(room: &Room, stanza: Incoming<'_>) -> bool {
-    let asks = stanza.kind == Kind::Request && resource_of(stanza.to).is_none() && room.hashes.is_some();
-    asks && memchr::memmem::find(stanza.xml, b"vcard-temp").is_some()
+/// Whether a stanza may be a request for rows that no room has in memory: the vCard of a room that
+/// has one, or a message that is to be retracted.
+fn may_ask_rows(room: &Room, stanza: Incoming<'_>) -> bool {
+    let names = |namespace: &str| memchr::memmem::find(stanza.xml, namespace.as_bytes()).is_some();
+    let asks = stanza.kind == Kind::Request && resource_of(stanza.to).is_none();
+    asks && (room.hashes.is_some() && names(avatar::NS) || names(NS_MODERATE))
 }
 
 /// What a stanza needs of a room that does not have all standings in memory.
@@ -91,22 +94,23 @@ fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> 
         user(domain_of(sender));
     }
     match stanza.kind {
-        Kind::Message { class, .. } if asks(class) && resource_of(stanza.to).is_none() => {
-            match Asks::of(element) {
-                Some(Asks::Invite(invites)) => {
-                    invites.iter().flat_map(|(to, _)| [&**to, domain_of(to)]).for_each(user);
-                }
-                Some(Asks::Register(form)) => {
-                    if let Some((bare, nick)) = room.request(&form) {
-                        user(bare);
-                        needs.extend((!room.standings.knows_nick(nick)).then(|| Need::Nick(nick.into())));
-                    }
-                }
-                _ => {}
+        Kind::Message { class, .. } if asks(class) && resource_of(stanza.to).is_none() => match Asks::of(element) {
+            Some(Asks::Invite(invites)) => {
+                invites.iter().flat_map(|(to, _)| [&**to, domain_of(to)]).for_each(user);
             }
-        }
+            Some(Asks::Register(form)) => {
+                if let Some((bare, nick)) = room.request(&form) {
+                    user(bare);
+                    needs.extend((!room.standings.knows_nick(nick)).then(|| Need::Nick(nick.into())));
+                }
+            }
+            _ => {}
+        },
         Kind::Request if resource_of(stanza.to).is_none() => match Request::of(element) {
             Ok(Request::Card) if room.hashes.is_some() => needs.push(Need::Card),
+            Ok(Request::Moderate { id, .. }) if room.may_moderate(stanza.from, id).is_ok() => {
+                needs.push(Need::Message(id));
+            }
             Ok(Request::Command(command)) => command.user().into_iter().for_each(user),
             Ok(Request::Register(request)) => {
                 let nick = request.nick().filter(|nick| !room.standings.knows_nick(nick));
@@ -116,7 +120,11 @@ fn needs(room: &Room, stanza: Incoming<'_>, element: &Element<'_>) -> Vec<Need> 
                 request.users().for_each(&mut user);
                 let nicks = request.nicks().filter_map(|nick| room.occupants.by_nick(nick));
                 nicks.filter_map(|slot| room.occupants.get(slot)).for_each(|one| user(&one.bare));
-                if let admin::Request::Affiliations(affiliation) = request {
+                // A list is long: it is read for those alone who may see it.
+                if let admin::Request::Affiliations(affiliation) = request
+                    && room.standings.knows(sender)
+                    && room.may_list(stanza.from, affiliation).is_ok()
+                {
                     needs.push(Need::List(affiliation));
                 }
             }
@@ -150,7 +158,7 @@ impl Rooms {
         let hosted = self.rooms.entry_ref(bare).or_default();
         let room = match &hosted.state {
             State::Missing => return true,
-            State::Here(room) if room.standings.complete && !may_ask_card(room, stanza) => return true,
+            State::Here(room) if room.standings.complete && !may_ask_rows(room, stanza) => return true,
             State::Here(room) => room,
             State::Unknown => {
                 read_room(cx, hosted, bare);
@@ -160,7 +168,11 @@ impl Rooms {
         let of =
             |stanza: Incoming<'_>| read_back(stanza.xml, |element| needs(room, stanza, element)).unwrap_or_default();
         let mut all = of(stanza);
-        all.retain(|need| *need != Need::Card || hosted.card.is_none());
+        all.retain(|need| match need {
+            Need::Card => hosted.card.as_ref().is_none_or(|card| card.left == 0),
+            Need::Message(_) => hosted.exists.is_none(),
+            _ => true,
+        });
         if let Some(Need::List(_)) = all.last()
             && hosted.list.is_some()
         {
@@ -172,7 +184,7 @@ impl Rooms {
         // Those that follow do not wait for a read each. Lists are read one by one.
         for parked in hosted.waiting.iter().take(ROOM_NEEDS_AHEAD) {
             for need in of(parked.into()) {
-                if !matches!(need, Need::List(_) | Need::Card) && !all.contains(&need) {
+                if matches!(need, Need::Standing(_) | Need::Nick(_)) && !all.contains(&need) {
                     all.push(need);
                 }
             }
@@ -183,6 +195,7 @@ impl Rooms {
             Need::Nick(nick) => nick_query(bare, nick),
             Need::List(affiliation) => Standing::query_list(bare, *affiliation),
             Need::Card => room_extra::card_query(bare),
+            Need::Message(number) => seek(bare, *number),
         });
         let queries = queries.collect();
         cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), all)), queries);
@@ -242,7 +255,7 @@ impl Rooms {
             (hosted.state, hosted.reads) = (State::Missing, false);
             return self.go_on(cx, actors, bare);
         };
-        let Some(record) = Record::decode(&record) else {
+        let (Some(record), Some(extra)) = (Record::decode(&record), room_extra::decode(&extra)) else {
             return self.unreadable(cx, actors, RoomRead::Room(bare.into()));
         };
         let few = !standings.1 && standings.0.len() <= ROOM_STANDINGS_IN_MEMORY_MAX;
@@ -252,7 +265,7 @@ impl Rooms {
         let mut room = Room::new(bare, record, Standings::new(all), cx.kernel.now.mono_s());
         room.alerts = Alerts::of(&alerts);
         room.has_older = has_older;
-        (room.hats, room.hashes) = room_extra::decode(&extra);
+        (room.hats, room.hashes) = extra;
         if remember(&mut room, history) {
             room.put(&mut cx.kernel);
         }
@@ -267,8 +280,13 @@ impl Rooms {
         let Some(hosted) = self.rooms.get_mut(bare) else { return };
         let State::Here(room) = &mut hosted.state else { return };
         let (rows, more) = rows(found);
+        let before = room.occupants.seats();
         for row in &rows {
             let (Some(full), Some(seat)) = (Seat::jid_of(row), Seat::decode(&row.value)) else { continue };
+            if seat.presence.is_empty() {
+                room.left.push((full.into(), seat.nick));
+                continue;
+            }
             let user = bare_of(full);
             let taken = room.occupants.by_nick(&seat.nick).and_then(|slot| room.occupants.get(slot));
             if taken.is_some_and(|occupant| *occupant.bare != *user) {
@@ -279,7 +297,7 @@ impl Rooms {
             let rank = Rank { affiliation, role: Role::initial(affiliation, &room.record.config) };
             room.occupants.enter(full, &seat.nick, rank, Arc::from(seat.presence));
         }
-        self.occupants += rows.len();
+        self.occupants += room.occupants.seats() - before;
         if let Some(last) = rows.last().filter(|_| more).and_then(Seat::jid_of) {
             return cx.kernel.read(Pending::Room(RoomRead::Seats(bare.into())), vec![Seat::query(bare, Some(last))]);
         }
@@ -292,14 +310,12 @@ impl Rooms {
             .filter(lacks)
             .map(|occupant| Need::Standing(occupant.bare.clone()))
             .collect();
-        let seats = room.occupants.seats();
-        room.leave_again(&mut cx.kernel);
-        self.occupants = self.occupants.saturating_sub(seats - room.occupants.seats());
+        room.tell_left(&mut cx.kernel);
         room.ask_who_is_there(&mut cx.kernel, |_, _| true);
         if !users.is_empty() {
             let query = |need: &Need| match need {
                 Need::Standing(user) => Some(Standing::query(bare, user)),
-                Need::Nick(_) | Need::List(_) | Need::Card => None,
+                _ => None,
             };
             let queries = users.iter().filter_map(query).collect();
             return cx.kernel.read(Pending::Room(RoomRead::Needs(bare.into(), users)), queries);
@@ -323,7 +339,13 @@ impl Rooms {
                     room.standings.put_nick(&nick, found.value().and_then(|value| nick_decode(&value)));
                 }
                 Need::Card => {
-                    hosted.card = Some(found.value().and_then(|value| room_extra::card_decode(&value)));
+                    let card = found.value().and_then(|value| room_extra::card_decode(&value));
+                    hosted.card = Some(Card { xml: card.map(Arc::from), left: ROOM_CARDS_AT_ONCE });
+                }
+                Need::Message(number) => {
+                    let (rows, _) = rows(Some(found));
+                    let all = live_entries(&rows).unwrap_or_default();
+                    hosted.exists = Some(all.iter().any(|(other, _)| *other == number));
                 }
                 Need::List(_) => {
                     let (rows, _) = rows(Some(found));
@@ -355,6 +377,10 @@ impl Rooms {
         let Some(last) = last else {
             return caught_up(cx, room, session, asked, &Page::default());
         };
+        // It has missed nothing.
+        if after >= last {
+            return caught_up(cx, room, session, asked, &Page { last, upto: last, ..Page::default() });
+        }
         let query = Query::Range {
             table: Table::Archive,
             actor: room.as_bytes().into(),

@@ -1,14 +1,14 @@
 //! Messages that mention absent members (XEP-0452): the room forwards them, if its configuration says
 //! so. A user agrees by registering a nick with the room.
 
-use percent_encoding::percent_decode_str;
+use std::collections::BTreeSet;
 
 use crate::extension::datetime::{self, Precision};
 use crate::extension::offline::Keep;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
 use crate::limits::{ROOM_CHARGED_SHARE, ROOM_FORWARDS_MAX};
-use crate::rooms::alerts::NS_REFERENCE;
+use crate::rooms::alerts::mentioned;
 use crate::rooms::room::{Room, Standings};
 use crate::rooms::write::post;
 use crate::store::room::Affiliation;
@@ -41,13 +41,7 @@ impl Mention {
 /// The first mentions of a message by references (XEP-0372 3.2), each once.
 pub(super) fn mentions(room: &str, element: &Element<'_>) -> Vec<Mention> {
     let mut all = Vec::new();
-    let references = element.children().filter(|child| child.is("reference", NS_REFERENCE));
-    for reference in references.filter(|reference| reference.attribute("type").as_deref() == Some("mention")) {
-        let uri = reference.attribute("uri").unwrap_or_default();
-        let Some(address) = uri.strip_prefix("xmpp:").map(|rest| rest.split('?').next().unwrap_or_default()) else {
-            continue;
-        };
-        let Ok(address) = percent_decode_str(address).decode_utf8() else { continue };
+    for address in mentioned(element) {
         let Ok(address) = jid::normalise(&address) else { continue };
         let mention = match address.strip_prefix(room).and_then(|rest| rest.strip_prefix('/')) {
             Some(nick) => Mention::Nick(nick.into()),
@@ -67,8 +61,10 @@ impl Room {
     /// Forwards a message that was sent to all to those whom it mentions and who are absent. `xml` is
     /// the message as the occupants get it, unaddressed.
     pub(super) fn forward_mentions(&self, kernel: &mut Kernel, element: &Element<'_>, from: &str, xml: &[u8]) {
-        for mention in mentions(&self.jid, element) {
-            let Some(user) = mention.user(&self.standings) else { continue };
+        let mentions = mentions(&self.jid, element);
+        // One may be mentioned by address and by nick.
+        let users: BTreeSet<&str> = mentions.iter().filter_map(|mention| mention.user(&self.standings)).collect();
+        for user in users {
             let Some(standing) = self.standings.get(user) else { continue };
             let agrees = standing.nick.is_some() && standing.affiliation >= Affiliation::Member;
             if !agrees || !self.occupants.of_user(user).is_empty() {

@@ -54,6 +54,7 @@ mod wake;
 mod write;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -66,7 +67,7 @@ use crate::limits::{
     ROOM_CHARGED_SHARE, ROOM_COALESCED_MS, ROOM_CREATION_BYTES, ROOM_IDLE_S, ROOM_LOCKED_S, ROOM_WAITING_MAX,
 };
 use crate::rooms::owner::Fate;
-use crate::rooms::requests::{Answer, Request};
+use crate::rooms::requests::{Answer, Read, Request};
 use crate::rooms::room::{Room, Standings};
 use crate::rooms::visit::NS_MUC;
 use crate::router::users::{Incoming, Parked};
@@ -82,8 +83,8 @@ use crate::wire::written::{id_of_stanza, insert_at_end, read_back, write_error, 
 
 use rand_core::RngCore;
 
-/// Names what takes its turn when the account of a user was removed. No client or component can send
-/// it: their stanzas have other names.
+/// Names what takes its turn when the account of a user was removed. No client or component can
+/// send it: their stanzas have other names.
 const FORGET: &str = "forget";
 
 /// The rooms of this home that are in memory.
@@ -115,8 +116,26 @@ struct Hosted {
     reads: bool,
     /// The users of the list that the first waiting stanza asks for.
     list: Option<Vec<(Box<str>, Standing)>>,
-    /// The vCard, if it was read, while stanzas wait: those that ask for it share one read.
-    card: Option<Option<Vec<u8>>>,
+    /// The vCard, if it was read, while stanzas wait.
+    card: Option<Card>,
+    /// Whether the message that the first waiting stanza names is in the archive.
+    exists: Option<bool>,
+}
+
+/// The vCard of a room, if it has one, for several requests. It is read again for further ones: the
+/// answers of a turn are in memory at once.
+#[derive(Debug)]
+struct Card {
+    xml: Option<Arc<[u8]>>,
+    /// Requests that may still have it.
+    left: u32,
+}
+
+impl Card {
+    fn share(&mut self) -> Option<Arc<[u8]>> {
+        self.left = self.left.saturating_sub(1);
+        self.xml.clone()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -225,12 +244,16 @@ impl Rooms {
         let done = done.map_or(0, |done| cx.done_so_far().saturating_sub(done) as usize);
         match outcome {
             Some(Ok(payload)) => {
-                if let Some(payload) = payload {
+                if let Some(payload) = &payload {
+                    let payload: &[u8] = match payload {
+                        Payload::Own(payload) => payload,
+                        Payload::Shared(payload) => payload,
+                    };
                     answered = payload.len();
                     let home = cx.kernel.home(bare_of(stanza.from));
                     let id = id_of_stanza(stanza.xml);
                     cx.kernel.post(home, Kind::Response, None, stanza.to, stanza.from, |out| {
-                        write_result(out, id.as_deref(), Some(stanza.to), stanza.from, &payload);
+                        write_result(out, id.as_deref(), Some(stanza.to), stanza.from, payload);
                     });
                 }
                 cx.kernel.confirm(stanza.origin);
@@ -248,9 +271,10 @@ impl Rooms {
                 room.unsaid.is_due = true;
                 self.due.push_back((bare.into(), now_ms + ROOM_COALESCED_MS));
             }
-            let sent = room.take_spent();
+            let (sent, owed) = (room.take_spent(), std::mem::take(&mut room.owed));
             room.sent_bytes += (sent + answered) as u64;
-            room.charged_bytes += charge(&mut cx.kernel, stanza, sent / ROOM_CHARGED_SHARE + answered + done);
+            let work = (sent + owed) / ROOM_CHARGED_SHARE + answered + done;
+            room.charged_bytes += charge(&mut cx.kernel, stanza, work);
         }
     }
 
@@ -261,16 +285,16 @@ impl Rooms {
         }
     }
 
-    /// Carries out a stanza. Returns the payload of a result, if the sender gets one.
+    /// Carries out a stanza. Returns the answer with the result, if the sender gets one.
     fn act(
         &mut self,
         kernel: &mut Kernel,
         bare: &str,
         stanza: Incoming<'_>,
         element: &Element<'_>,
-    ) -> Result<Option<Vec<u8>>, Refused> {
+    ) -> Result<Option<Payload>, Refused> {
         let Some(hosted) = self.rooms.get_mut(bare) else { return Ok(None) };
-        let list = hosted.list.take();
+        let (list, exists) = (hosted.list.take(), hosted.exists.take().unwrap_or(false));
         let (room, created) = match &mut hosted.state {
             State::Here(room) => (room, false),
             State::Unknown => return Ok(None),
@@ -328,24 +352,25 @@ impl Rooms {
                             (None, None) => Vec::new(),
                         };
                         let card = match &request {
-                            Request::Card => hosted.card.clone().flatten(),
+                            Request::Card => hosted.card.as_mut().and_then(Card::share),
                             Request::SetCard(_) => {
                                 hosted.card = None;
                                 None
                             }
                             _ => None,
                         };
-                        room.answer(kernel, stanza.from, request, &list, card)?
+                        room.answer(kernel, stanza.from, request, Read { list, card, exists })?
                     }
                 };
                 match answer {
-                    Answer::Result(payload) => return Ok(Some(payload)),
+                    Answer::Result(payload) => return Ok(Some(Payload::Own(payload))),
+                    Answer::Shared(payload) => return Ok(Some(Payload::Shared(payload))),
                     Answer::Relayed => return Ok(None),
                     Answer::Archive => return Err(Refused::Archive),
                     Answer::Done(fate) => {
                         let ends = fate == Fate::Ends || room.ends();
                         self.end_if(kernel, bare, ends);
-                        return Ok(Some(Vec::new()));
+                        return Ok(Some(Payload::Own(Vec::new())));
                     }
                 }
             }
@@ -441,6 +466,12 @@ impl Rooms {
         cx.kernel.counters.room_occupants.set(self.occupants as u64);
         self.publish_longest(cx);
     }
+}
+
+/// The payload of a result.
+enum Payload {
+    Own(Vec<u8>),
+    Shared(Arc<[u8]>),
 }
 
 /// Why a stanza is not carried out by its room.

@@ -64,9 +64,9 @@ impl Room {
     /// Handles a request of a user. Returns the payload of the answer; `None` after a change.
     ///
     /// # Errors
-    /// `not-allowed` where the user may not register, `conflict` for a nick that is another user's,
-    /// `resource-constraint` at the limit of strangers or requests, `registration-required` for the
-    /// end of a registration that does not exist.
+    /// `service-unavailable` where nobody may register, `not-allowed` for outcasts, `conflict` for
+    /// a nick that is another user's, `resource-constraint` at the limit of strangers or requests,
+    /// `registration-required` for the end of a registration that does not exist.
     pub(super) fn register(
         &mut self,
         kernel: &mut Kernel,
@@ -74,7 +74,10 @@ impl Room {
         request: Request,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let affiliation = self.affiliation(bare);
-        if !self.record.config.registration || affiliation == Affiliation::Outcast {
+        if !self.record.config.registration {
+            return Err(StanzaCondition::ServiceUnavailable.into());
+        }
+        if affiliation == Affiliation::Outcast {
             return Err(StanzaCondition::NotAllowed.into());
         }
         match request {
@@ -87,7 +90,7 @@ impl Room {
                 if affiliation == Affiliation::None && (!is_open || self.guard.is_closed(kernel)) {
                     self.request_registration(kernel, bare, nick)?;
                 } else {
-                    self.guard.may_enter(kernel, affiliation)?;
+                    self.guard.may_enter(kernel, affiliation == Affiliation::None)?;
                     self.put_registration(kernel, bare, nick, None)?;
                 }
             }
@@ -134,7 +137,8 @@ impl Room {
         let former = self.standing(bare)?;
         let affiliation = former.affiliation.max(Affiliation::Member);
         let is_member = affiliation == former.affiliation;
-        let standing = Standing { affiliation, nick: Some(nick), ..former };
+        let self_registered = if is_member { former.self_registered } else { actor.is_none() };
+        let standing = Standing { affiliation, nick: Some(nick), self_registered, ..former };
         match is_member {
             true => self.put_standing(kernel, bare, standing),
             false => self.affiliate(kernel, bare, standing, actor),
@@ -155,7 +159,7 @@ impl Room {
         let standing = Standing { nick: None, ..former };
         match is_member {
             true => {
-                let standing = Standing { affiliation: Affiliation::None, reason: None, ..standing };
+                let standing = Standing { left: standing.left, ..Standing::default() };
                 self.affiliate(kernel, bare, standing, None);
             }
             false => self.put_standing(kernel, bare, standing),
@@ -208,8 +212,8 @@ impl Room {
         }
     }
 
-    /// The user and the nick of the request that a submitted form decides. The form names both: since
-    /// it was sent, the nick may have become that of another request.
+    /// The user and the nick of the request that a submitted form decides. The form names both:
+    /// since it was sent, the nick may have become that of another request.
     pub(super) fn request(&self, form: &Submitted) -> Option<(&str, &str)> {
         let user = jid::normalise(form.one(USER)?).ok()?;
         let (bare, nick) = self.requests.get_key_value(bare_of(&user))?;

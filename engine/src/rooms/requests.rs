@@ -1,6 +1,8 @@
 //! Requests to a room and to its occupants (XEP-0045 6.4, 6.5, 7.10, 17.1), and relayed ones (XEP-0045
 //! 1.1, "IQ relay").
 
+use std::sync::Arc;
+
 use minidom::Element as Tree;
 
 use crate::extension::xml;
@@ -12,6 +14,7 @@ use crate::rooms::admin::{self, NS_ADMIN};
 use crate::rooms::avatar;
 use crate::rooms::form::{self, Field};
 use crate::rooms::hats;
+use crate::rooms::occupants::Occupant;
 use crate::rooms::owner::{Fate, NS_OWNER};
 use crate::rooms::rank::Role;
 use crate::rooms::register;
@@ -31,7 +34,7 @@ pub(super) const NS_INFO: &str = "http://jabber.org/protocol/disco#info";
 pub(super) const NS_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 pub(super) const NS_PING: &str = "urn:xmpp:ping";
 const NS_MAM: &str = "urn:xmpp:mam:2";
-const NS_MODERATE: &str = "urn:xmpp:message-moderate:1";
+pub(super) const NS_MODERATE: &str = "urn:xmpp:message-moderate:1";
 const NS_ROOM_INFO: &str = "http://jabber.org/protocol/muc#roominfo";
 /// XEP-0045 6.6: the node of the own reserved nick.
 const NODE_NICK: &str = "x-roomuser-item";
@@ -61,10 +64,22 @@ pub(super) enum Request {
     },
 }
 
+/// What was read for a request.
+pub(super) struct Read {
+    /// The users of the list that it asks for.
+    pub(super) list: Vec<(Box<str>, Standing)>,
+    /// The vCard.
+    pub(super) card: Option<Arc<[u8]>>,
+    /// Whether the message that it names is in the archive.
+    pub(super) exists: bool,
+}
+
 /// The answer to a request.
 pub(super) enum Answer {
     /// The payload of the result.
     Result(Vec<u8>),
+    /// One that many get.
+    Shared(Arc<[u8]>),
     /// The same, after which the room may have ended.
     Done(Fate),
     /// The extension of the archive answers.
@@ -81,10 +96,7 @@ impl Request {
     pub(super) fn of(element: &Element<'_>) -> Result<Request, Refusal> {
         let set = element.kind().as_deref() == Some("set");
         let Some(child) = element.children().next() else { return Err(StanzaCondition::BadRequest.into()) };
-        let tree = || {
-            let read = (!xml::is_dense(child.bytes())).then(|| xml::parse(child.bytes())).flatten();
-            read.ok_or(Refusal::from(StanzaCondition::BadRequest))
-        };
+        let tree = || xml::parse_sparse(child.bytes()).ok_or(Refusal::from(StanzaCondition::BadRequest));
         match (child.namespace(), child.name(), set) {
             (NS_INFO, "query", false) => Ok(Request::Info(child.attribute("node").map(|node| node.into_owned()))),
             (NS_ITEMS, "query", false) => Ok(Request::Items(child.attribute("node").map(|node| node.into_owned()))),
@@ -120,8 +132,7 @@ impl Request {
 }
 
 impl Room {
-    /// Answers a request to the room. `list` has the users of the list that it asks for, `card` the
-    /// vCard.
+    /// Answers a request to the room.
     ///
     /// # Errors
     /// The refusal.
@@ -130,8 +141,7 @@ impl Room {
         kernel: &mut Kernel,
         from: &str,
         request: Request,
-        list: &[(Box<str>, Standing)],
-        card: Option<Vec<u8>>,
+        read: Read,
     ) -> Result<Answer, Refusal> {
         let affiliation = self.affiliation(bare_of(from));
         // Nobody but its owner finds a room that is not configured yet (XEP-0045 10.1.2).
@@ -142,12 +152,12 @@ impl Room {
             Request::Info(node) => match node.as_deref() {
                 None => Ok(Answer::Result(self.info(kernel.now.wall_us / 1_000))),
                 Some(NODE_NICK) => self.reserved_nick(from).map(Answer::Result),
-                Some(_) => Err(StanzaCondition::ItemNotFound.into()),
+                Some(node) => self.command_info(from, node).map(Answer::Result),
             },
-            Request::Items(Some(node)) if node == hats::NS_COMMANDS => {
-                Ok(Answer::Result(self.commands(affiliation >= Affiliation::Admin)))
-            }
-            Request::Items(_) => Ok(Answer::Result(self.items(from))),
+            Request::Items(None) => Ok(Answer::Result(self.items(from))),
+            Request::Items(Some(node)) if node == hats::NS_COMMANDS => Ok(Answer::Result(self.command_items(from))),
+            // XEP-0030 3.2.
+            Request::Items(Some(_)) => Err(StanzaCondition::ItemNotFound.into()),
             Request::Ping => Ok(Answer::Result(Vec::new())),
             Request::Form | Request::Own(_) if affiliation != Affiliation::Owner => {
                 Err(StanzaCondition::Forbidden.into())
@@ -156,7 +166,7 @@ impl Room {
             Request::Own(query) => self.own(kernel, &query).map(Answer::Done),
             Request::Admin(admin::Request::Affiliations(of)) => {
                 self.may_list(from, of)?;
-                self.write_affiliations(of, list).map(Answer::Result)
+                self.write_affiliations(of, &read.list).map(Answer::Result)
             }
             Request::Admin(admin::Request::Roles(role)) => self.roles(from, role).map(Answer::Result),
             Request::Admin(admin::Request::Change(changes)) => {
@@ -168,7 +178,7 @@ impl Room {
                 Ok(answer.map_or(Answer::Done(Fate::Exists), Answer::Result))
             }
             Request::Command(command) => self.command(kernel, from, &command).map(Answer::Result),
-            Request::Card => self.card(from, card).map(Answer::Result),
+            Request::Card => self.card(from, read.card),
             Request::SetCard(card) => {
                 self.set_card(kernel, from, &card)?;
                 Ok(Answer::Done(Fate::Exists))
@@ -184,13 +194,26 @@ impl Room {
                 if may { Ok(Answer::Archive) } else { Err(StanzaCondition::Forbidden.into()) }
             }
             Request::Moderate { id, reason } => {
-                let moderator = self.occupant(from).filter(|one| one.role == Role::Moderator);
-                let Some(moderator) = moderator else { return Err(StanzaCondition::Forbidden.into()) };
+                let moderator = self.may_moderate(from, id)?;
+                if !read.exists {
+                    return Err(StanzaCondition::ItemNotFound.into());
+                }
                 let by = (self.address(&moderator.nick), self.occupant_id(&moderator.bare));
                 self.moderate(kernel, id, &by, reason.as_deref());
                 Ok(Answer::Done(Fate::Exists))
             }
         }
+    }
+
+    /// Whether somebody may retract the message with a number, which may be in the archive. Returns
+    /// the moderator.
+    ///
+    /// # Errors
+    /// `forbidden` for others, `item-not-found` for a message that the room cannot have.
+    pub(super) fn may_moderate(&self, from: &str, id: u64) -> Result<&Occupant, StanzaCondition> {
+        let moderator = self.occupant(from).filter(|one| one.role == Role::Moderator);
+        let moderator = moderator.ok_or(StanzaCondition::Forbidden)?;
+        if id > self.record.said.number { Err(StanzaCondition::ItemNotFound) } else { Ok(moderator) }
     }
 
     /// XEP-0425 4.1: all occupants learn that a message is retracted, and the archive keeps that.
@@ -296,12 +319,29 @@ impl Room {
         out
     }
 
-    /// The commands, for those who may use them (XEP-0050 2.2).
-    fn commands(&self, may: bool) -> Vec<u8> {
+    /// The list of commands, or one that the user may use (XEP-0050 2.1, 2.3).
+    fn command_info(&self, from: &str, node: &str) -> Result<Vec<u8>, Refusal> {
+        let list = (node == hats::NS_COMMANDS).then_some(("command-list", "Commands"));
+        let one = || self.commands(from).find(|(of, _)| *of == node).map(|(_, name)| ("command-node", name));
+        let (kind, name) = list.or_else(one).ok_or(StanzaCondition::ItemNotFound)?;
+        let mut out = Vec::with_capacity(512);
+        let mut writer = Writer::new(&mut out);
+        writer.open("query").attribute("xmlns", NS_INFO).attribute("node", node);
+        writer.open("identity").attribute("category", "automation").attribute("type", kind);
+        writer.attribute("name", name).close();
+        for var in [hats::NS_COMMANDS, form::NS] {
+            writer.open("feature").attribute("var", var).close();
+        }
+        writer.close();
+        Ok(out)
+    }
+
+    /// The commands that a user may use (XEP-0050 2.2).
+    fn command_items(&self, from: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(1_024);
         let mut writer = Writer::new(&mut out);
         writer.open("query").attribute("xmlns", NS_ITEMS).attribute("node", hats::NS_COMMANDS);
-        for (node, name) in hats::commands().filter(|_| may) {
+        for (node, name) in self.commands(from) {
             writer.open("item").attribute("jid", &self.jid).attribute("node", node).attribute("name", name).close();
         }
         writer.close();
@@ -326,7 +366,7 @@ impl Room {
     /// # Errors
     /// `not-acceptable` if the sender is not in the room, `item-not-found` without such an occupant.
     pub(super) fn relay(
-        &self,
+        &mut self,
         kernel: &mut Kernel,
         stanza: Incoming<'_>,
         element: &Element<'_>,
@@ -357,12 +397,14 @@ impl Room {
             ("vcard-temp", _) | (_, None) => target.bare.to_string(),
             (_, Some(seat)) => format!("{}/{}", target.bare, seat.resource),
         };
-        self.pass(kernel, Kind::Request, &sender.nick, &to, &id, element);
+        let own = sender.nick.clone();
+        self.tell_unsaid_of_both(kernel, stanza.from, nick);
+        self.pass(kernel, Kind::Request, &own, &to, &id, element);
         Ok(Answer::Relayed)
     }
 
     /// Passes an answer of an occupant on to the session that has asked, which its `id` names.
-    pub(super) fn relay_answer(&self, kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) {
+    pub(super) fn relay_answer(&mut self, kernel: &mut Kernel, stanza: Incoming<'_>, element: &Element<'_>) {
         let nick = resource_of(stanza.to).unwrap_or_default();
         // The answer to a card comes from the account, not from a session of it.
         let bare = bare_of(stanza.from);
@@ -374,8 +416,9 @@ impl Room {
         let Ok(number) = u32::from_str_radix(number, 16) else { return };
         let Some(target) = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot)) else { return };
         let Some(seat) = target.seats.iter().find(|seat| seat.number == number) else { return };
-        let to = format!("{}/{}", target.bare, seat.resource);
-        self.pass(kernel, Kind::Response, &sender.nick, &to, id, element);
+        let (own, to) = (sender.nick.clone(), format!("{}/{}", target.bare, seat.resource));
+        self.tell_unsaid_of(kernel, &own);
+        self.pass(kernel, Kind::Response, &own, &to, id, element);
     }
 
     fn pass(&self, kernel: &mut Kernel, kind: Kind, nick: &str, to: &str, id: &str, element: &Element<'_>) {

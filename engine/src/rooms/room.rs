@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::extension::offline::Keep;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, Letter, MessageClass, RoomLetter};
-use crate::limits::{ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX};
+use crate::limits::{
+    ROOM_BROADCAST_OCCUPANTS_MAX, ROOM_HISTORY_BYTES_MAX, ROOM_HISTORY_MAX, ROOM_STANDINGS_IN_MEMORY_MAX,
+};
 use crate::rooms::alerts::Alerts;
 use crate::rooms::guard::{Guard, domain_of};
 use crate::rooms::invite::Invited;
@@ -31,7 +33,7 @@ pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'></presenc
 #[derive(Debug, Default)]
 pub(super) struct Standings {
     known: BTreeMap<Box<str>, Standing>,
-    /// Users for whom nicks are reserved, as far as they were looked up.
+    /// Users for whom nicks are reserved: all, or those that were looked up.
     nicks: BTreeMap<Box<str>, Option<Box<str>>>,
     /// Whether all are in memory.
     pub(super) complete: bool,
@@ -40,8 +42,14 @@ pub(super) struct Standings {
 impl Standings {
     /// All standings of a room, or none if there are too many.
     pub(super) fn new(all: Option<BTreeMap<Box<str>, Standing>>) -> Standings {
-        let complete = all.is_some();
-        Standings { known: all.unwrap_or_default(), nicks: BTreeMap::new(), complete }
+        let (complete, known) = (all.is_some(), all.unwrap_or_default());
+        let nicks = known.iter().filter_map(|(bare, standing)| Some((standing.nick.clone()?, Some(bare.clone()))));
+        Standings { nicks: nicks.collect(), known, complete }
+    }
+
+    /// Whether there are more than may be in memory. From now on they are read for single stanzas.
+    fn limit(&mut self) {
+        self.complete &= self.known.len() <= ROOM_STANDINGS_IN_MEMORY_MAX;
     }
 
     /// Whether the standing of a user is known.
@@ -67,18 +75,21 @@ impl Standings {
 
     /// The user for whom a nick is reserved.
     pub(super) fn holder(&self, nick: &str) -> Option<&str> {
-        if !self.complete {
-            return self.nicks.get(nick)?.as_deref();
-        }
-        self.known.iter().find(|(_, standing)| standing.nick.as_deref() == Some(nick)).map(|(bare, _)| &**bare)
+        self.nicks.get(nick)?.as_deref()
     }
 
     pub(super) fn put(&mut self, bare: &str, standing: Standing) {
-        self.known.insert(bare.into(), standing);
+        match self.complete && standing.is_none() {
+            true => self.known.remove(bare),
+            false => self.known.insert(bare.into(), standing),
+        };
     }
 
     pub(super) fn put_nick(&mut self, nick: &str, holder: Option<Box<str>>) {
-        self.nicks.insert(nick.into(), holder);
+        match self.complete && holder.is_none() {
+            true => self.nicks.remove(nick),
+            false => self.nicks.insert(nick.into(), holder),
+        };
     }
 
     /// Users with an affiliation, if all standings are in memory.
@@ -89,10 +100,11 @@ impl Standings {
 
     /// Forgets what was read for single stanzas.
     pub(super) fn forget(&mut self) {
+        self.limit();
         if !self.complete {
             self.known.clear();
+            self.nicks.clear();
         }
-        self.nicks.clear();
     }
 }
 
@@ -133,6 +145,11 @@ pub(super) struct Room {
     pub(super) hashes: Option<Hashes>,
     /// What occupants have done that the others have not been sent yet.
     pub(super) unsaid: Unsaid,
+    /// Sessions that had left when the server stopped, with the nicks under which others still see
+    /// them, until all rows of sessions are read.
+    pub(super) left: Vec<(Box<str>, Box<str>)>,
+    /// Bytes that will be sent, for which the sender of the stanza that caused them is charged.
+    pub(super) owed: usize,
     /// Bytes sent, for which the sender of the stanza that caused them is charged.
     spent: Cell<usize>,
     /// Monotonic second at which the room was last used or, if it is locked, was created.
@@ -205,6 +222,8 @@ impl Room {
             hats: Hats::default(),
             hashes: None,
             unsaid: Unsaid::default(),
+            left: Vec::new(),
+            owed: 0,
             spent: Cell::new(0),
             since_s: now_s,
             is_queued: false,
@@ -245,6 +264,13 @@ impl Room {
                 affiliation => affiliation.unwrap_or(Affiliation::Outcast),
             },
         }
+    }
+
+    /// Whether a user is a stranger for the protection against raids: without an affiliation, or a
+    /// member that nobody but itself has made one.
+    pub(super) fn is_stranger(&self, bare: &str, affiliation: Affiliation) -> bool {
+        let made_itself = || self.standings.get(bare).is_some_and(|standing| standing.self_registered);
+        affiliation == Affiliation::None || affiliation == Affiliation::Member && made_itself()
     }
 
     /// Whether the domain of a user is banned (XEP-0045 9.1): an outcast without localpart stands for
@@ -361,8 +387,8 @@ impl Room {
         }
     }
 
-    /// Forgets the message with a number, which a moderator has retracted, or the occupant with this
-    /// id, who must have sent it (XEP-0424 5.1).
+    /// Forgets the message with a number, which a moderator has retracted, or the occupant with
+    /// this id, who must have sent it (XEP-0424 5.1).
     pub(super) fn forget(&mut self, number: u64, by: Option<&str>) {
         let is_by = |past: &Past, by: &str| {
             let id = read_back(&past.xml, |message| {
@@ -476,11 +502,9 @@ impl Room {
         let (from, (bare, resource)) = (self.address(news.nick), split_resource(news.jid));
         let kind = Kind::Directed { unavailable: news.gone };
         let wide = self.is_broadcast(role);
-        // It may have another nick by now.
-        let is_own = |one: &Occupant| {
-            let has_session = || one.seats.iter().any(|seat| Some(&*seat.resource) == resource);
-            *one.bare == *bare && (*one.nick == *news.nick || has_session())
-        };
+        let is_own = |one: &Occupant| *one.bare == *bare && *one.nick == *news.nick;
+        // It may have another nick by now, which other sessions of the user may share.
+        let is_other = |(of, at): &(&str, &str)| *of != bare || Some(*at) != resource;
         for sees in [true, false] {
             let sees_it = |one: &Occupant| self.sees_jids(one.role) == sees && !is_own(one);
             let mut to: Vec<&Occupant> = Vec::new();
@@ -490,7 +514,7 @@ impl Room {
             }
             // Nothing is composed for nobody.
             if !to.is_empty() {
-                let to = to.iter().flat_map(|one| one.sessions());
+                let to = to.iter().flat_map(|one| one.sessions()).filter(is_other);
                 self.cast(kernel, kind, &from, &self.composed(news, sees, false), 0, to);
             }
         }

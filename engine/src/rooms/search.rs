@@ -11,6 +11,7 @@ use crate::extension::xml;
 use crate::kernel::pending::{Pending, RoomRead, SearchRead};
 use crate::letters::Kind;
 use crate::limits::{ROOM_DIRECTORY_PAGE, ROOM_SEARCH_BYTES_MAX, ROOM_SEARCH_PAGES, ROOM_SEARCH_RESULTS};
+use crate::ns::RSM as NS_RSM;
 use crate::rooms::form::{self, Field, Submitted};
 use crate::rooms::{Rooms, charge_bytes, refuse};
 use crate::router::users::Incoming;
@@ -32,7 +33,6 @@ const BY_ADDRESS: &str = "{urn:xmpp:channel-search:0:order}address";
 /// XEP-0055.
 pub(super) const NS_PLAIN: &str = "jabber:iq:search";
 const TERM: &str = "x-term";
-const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 /// Characters that a term must have.
 const TERM_CHARS_MIN: usize = 2;
 
@@ -70,7 +70,7 @@ impl Request {
     pub(super) fn of(element: &Element<'_>) -> Option<Result<Request, Refusal>> {
         let child = element.children().next()?;
         let set = element.kind().as_deref() == Some("set");
-        let tree = || (!xml::is_dense(child.bytes())).then(|| xml::parse(child.bytes())).flatten();
+        let tree = || xml::parse_sparse(child.bytes());
         let bad = || Refusal::from(StanzaCondition::BadRequest);
         match (child.namespace(), child.name(), set) {
             (NS, "search", false) => Some(tree().ok_or_else(bad).and_then(|tree| Request::extended(&tree))),
@@ -114,7 +114,7 @@ impl Request {
         let asked = text("max").and_then(|most| most.parse().ok()).unwrap_or(ROOM_SEARCH_RESULTS);
         // XEP-0433 5.1: no other types than those that were asked for.
         let types = form.all("types").is_none_or(|types| types.iter().any(|one| one == "xep-0045"));
-        let most = if types { asked.clamp(1, ROOM_SEARCH_RESULTS) } else { 0 };
+        let most = if types { asked.min(ROOM_SEARCH_RESULTS) } else { 0 };
         Ok(Request::Search(Wanted { is_extended: true, terms, places, most, after }))
     }
 
@@ -253,25 +253,17 @@ fn answer(read: &SearchRead, more: bool) -> Vec<u8> {
         writer.open("query").attribute("xmlns", NS_PLAIN);
         // XEP-0055 2.1: without a match the element is empty.
         if !read.found.is_empty() {
-            writer.open("x").attribute("xmlns", form::NS).attribute("type", "result").open("field");
-            writer.attribute("var", "FORM_TYPE").attribute("type", "hidden").leaf("value", NS_PLAIN).close();
-            writer.open("reported");
-            for (var, label, kind) in [
+            let columns = [
                 ("jid", "Address", "jid-single"),
                 ("x-name", "Name", "text-single"),
                 ("x-text", "Description", "text-single"),
-            ] {
-                writer.open("field").attribute("var", var).attribute("label", label).attribute("type", kind).close();
-            }
-            writer.close();
-            for (address, name, description) in rooms {
-                writer.open("item");
-                for (var, value) in [("jid", &*address), ("x-name", name), ("x-text", description)] {
-                    writer.open("field").attribute("var", var).leaf("value", value).close();
-                }
-                writer.close();
-            }
-            writer.close();
+            ];
+            let values = |(address, name, description): (String, &str, &str)| {
+                vec![("jid", address), ("x-name", name.to_owned()), ("x-text", description.to_owned())]
+            };
+            let mut form = Vec::with_capacity(read.found.len() * 160 + 256);
+            form::write_items(&mut form, "", NS_PLAIN, &columns, rooms.map(values));
+            writer.raw(&form);
         }
         writer.close();
         return out;
@@ -285,12 +277,12 @@ fn answer(read: &SearchRead, more: bool) -> Vec<u8> {
         writer.leaf("service-type", "xep-0045").close();
     }
     writer.open("set").attribute("xmlns", NS_RSM);
-    if let Some((first, _)) = read.found.first() {
-        writer.leaf("first", &format!("{first}@{}", read.service));
-    }
-    // The searcher goes on behind the last room that was read, even if that is no result.
-    let last = read.found.last().map(|(local, _)| local);
-    if let Some(last) = if more { read.after.as_ref() } else { last } {
+    // The searcher goes on behind the last room that was read, even if that is no result. XEP-0059
+    // 3: a page has both elements or none.
+    let (first, last) = (read.found.first().map(|(local, _)| local), read.found.last().map(|(local, _)| local));
+    let last = if more && read.most > 0 { read.after.as_ref() } else { last };
+    if let Some(last) = last {
+        writer.leaf("first", &format!("{}@{}", first.unwrap_or(last), read.service));
         writer.leaf("last", &format!("{last}@{}", read.service));
     }
     writer.leaf("max", &read.most.to_string());

@@ -6,6 +6,7 @@ use crate::extension::xml;
 use crate::kernel::pending::{DirectoryRead, Pending, RoomRead};
 use crate::letters::Kind;
 use crate::limits::ROOM_DIRECTORY_PAGE;
+use crate::ns::RSM as NS_RSM;
 use crate::rooms::requests::{NS_INFO, NS_ITEMS, NS_PING};
 use crate::rooms::visit::NS_MUC;
 use crate::rooms::{Rooms, charge_bytes, refuse, search};
@@ -18,7 +19,6 @@ use crate::wire::jid::{bare_of, local_of};
 use crate::wire::text::Writer;
 use crate::wire::written::{read_back, write_result};
 
-const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 /// XEP-0045 10.1.4, unique room names.
 const NS_UNIQUE: &str = "http://jabber.org/protocol/muc#unique";
 
@@ -60,7 +60,7 @@ impl Rooms {
         }
         let asked = read_back(stanza.xml, |element| {
             let child = element.child("query", NS_ITEMS).filter(|child| child.attribute("node").is_none())?;
-            let tree = xml::parse(child.bytes())?;
+            let tree = xml::parse_sparse(child.bytes())?;
             let page = tree.get_child("set", NS_RSM).map(|set| {
                 let text = |name| set.get_child(name, NS_RSM).map(minidom::Element::text);
                 let most = text("max").and_then(|most| most.parse().ok()).unwrap_or(ROOM_DIRECTORY_PAGE);

@@ -177,7 +177,9 @@ impl Room {
         if !allowed && class != MessageClass::Error {
             return Err(StanzaCondition::Forbidden.into());
         }
-        let Some(target) = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot)) else {
+        self.tell_unsaid_of_both(kernel, stanza.from, nick);
+        let target = self.occupants.by_nick(nick).and_then(|slot| self.occupants.get(slot));
+        let (Some(sender), Some(target)) = (self.occupant(stanza.from), target) else {
             return Err(StanzaCondition::ItemNotFound.into());
         };
         let kept = match stanza.kind {

@@ -86,17 +86,21 @@ impl Unsaid {
     }
 
     /// The user of a nick has left it. Nicks that the user had before, and others still see, have
-    /// ended in the same way.
-    pub(super) fn leave(&mut self, nick: &str, mut end: Gone) {
+    /// ended in the same way. Returns sessions of the user that had left these nicks before: their
+    /// ends are not told any more.
+    pub(super) fn leave(&mut self, nick: &str, mut end: Gone) -> Vec<Box<str>> {
         let is_seen = |new: &str| self.entries.iter().any(|entry| *entry.nick == *new && entry.seen.is_some());
         end.is_rename = end.new_nick.as_deref().is_some_and(|new| !is_seen(new));
         let bare = bare_of(&end.jid);
+        let mut former = Vec::new();
         for entry in &mut self.entries {
             let came_from = entry.gone.as_ref().is_some_and(|gone| gone.leads_to(nick));
             if (came_from || *entry.nick == *nick) && entry.seen.as_deref() == Some(bare) {
-                entry.gone = Some(end.clone());
+                former.extend(entry.gone.replace(end.clone()).map(|gone| gone.jid));
             }
         }
+        former.retain(|jid| !self.entries.iter().any(|entry| entry.gone.as_ref().is_some_and(|gone| gone.jid == *jid)));
+        former
     }
 
     /// The nick under which the others still see a session that has left.

@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 
+use minidom::Element as Tree;
+
 use crate::extension::offline::delay;
 use crate::extension::{datetime, xml};
 use crate::kernel::Kernel;
 use crate::letters::Kind;
-use crate::limits::{ROOM_OCCUPANTS_MAX, ROOM_PRESENCE_BYTES_MAX, ROOM_SEATS_PER_USER_MAX};
+use crate::limits::{
+    ROOM_CHARGED_SHARE, ROOM_OCCUPANTS_MAX, ROOM_PRESENCE_BYTES_MAX, ROOM_SEATS_PER_USER_MAX, WORK_ELEMENTS_USUAL,
+    WORK_PER_ELEMENT,
+};
 use crate::rooms::occupants::Occupant;
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::room::{News, PRESENCE_GONE, Past, Room, sessions_of};
@@ -19,7 +24,7 @@ use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::Writer;
 use crate::wire::written::insert_at_end;
-use crate::wire::{Element, Splice, splice};
+use crate::wire::{Child, Element, Splice, splice};
 
 /// The request to enter a room (XEP-0045 7.2.1).
 pub(super) const NS_MUC: &str = "http://jabber.org/protocol/muc";
@@ -34,18 +39,16 @@ struct HistoryWish {
 }
 
 impl HistoryWish {
-    fn of(element: &Element<'_>, usual: usize, now_ms: u64) -> HistoryWish {
+    fn of(entry: Option<&Tree>, usual: usize, now_ms: u64) -> HistoryWish {
         let mut wish = HistoryWish { stanzas: usual, chars: usize::MAX, since_ms: 0 };
-        let Some(x) = element.child("x", NS_MUC).filter(|x| !x.inner().is_empty()) else { return wish };
-        let Some(x) = xml::parse(x.bytes()) else { return wish };
-        let Some(history) = x.get_child("history", NS_MUC) else { return wish };
+        let Some(history) = entry.and_then(|x| x.get_child("history", NS_MUC)) else { return wish };
         let number = |name| history.attr(name).and_then(|value| value.parse::<usize>().ok());
         if let Some(most) = number("maxstanzas") {
             wish.stanzas = wish.stanzas.min(most);
         }
         wish.chars = number("maxchars").unwrap_or(usize::MAX);
         if let Some(seconds) = number("seconds") {
-            wish.since_ms = now_ms.saturating_sub(seconds as u64 * 1_000);
+            wish.since_ms = now_ms.saturating_sub((seconds as u64).saturating_mul(1_000));
         }
         if let Some(since_us) = history.attr("since").and_then(datetime::parse) {
             wish.since_ms = wish.since_ms.max(since_us / 1_000);
@@ -54,10 +57,15 @@ impl HistoryWish {
     }
 }
 
-/// The password in a request to enter.
-fn password(element: &Element<'_>) -> Option<String> {
-    let x = element.child("x", NS_MUC).filter(|x| !x.inner().is_empty())?;
-    xml::parse(x.bytes())?.get_child("password", NS_MUC).map(minidom::Element::text)
+/// What a request to enter says beyond that (XEP-0045 7.2.5, 7.2.14), and the work of reading it.
+///
+/// # Errors
+/// If it has too many elements for its length.
+fn entry_of(x: Option<&Child<'_>>) -> Result<(Option<Tree>, usize), Refusal> {
+    let Some(x) = x.filter(|x| !x.inner().is_empty()) else { return Ok((None, 0)) };
+    let elements = xml::elements(x.bytes()).saturating_sub(WORK_ELEMENTS_USUAL);
+    let tree = xml::parse_sparse(x.bytes()).ok_or(Limit::Elements)?;
+    Ok((Some(tree), elements * WORK_PER_ELEMENT as usize))
 }
 
 /// The presence of a session as the room shows it: unaddressed, without `id`, and without what only
@@ -115,17 +123,21 @@ impl Room {
         if presence.len() > ROOM_PRESENCE_BYTES_MAX {
             return Err(Limit::RoomPresence.into());
         }
-        let enters = element.child("x", NS_MUC).is_some();
+        let x = element.child("x", NS_MUC);
+        let enters = x.is_some();
+        let (entry, work) = entry_of(x.as_ref())?;
+        self.owed += work * ROOM_CHARGED_SHARE;
         let Some((slot, seat)) = present else {
             // XEP-0410 3: a session that the room does not know learns that it is not in the room.
             if !enters {
                 return Err(StanzaCondition::NotAcceptable.into());
             }
-            let rank = self.may_enter(full, nick, element, created)?;
-            self.guard.may_enter(kernel, rank.affiliation)?;
+            let rank = self.may_enter(full, nick, entry.as_ref(), created)?;
+            let is_stranger = self.is_stranger(bare_of(full), rank.affiliation);
+            self.guard.may_enter(kernel, is_stranger)?;
             self.changing(nick);
             let slot = self.occupants.enter(full, nick, rank, Arc::from(presence));
-            self.welcome(kernel, full, slot, element, created);
+            self.welcome(kernel, full, slot, entry.as_ref(), created);
             return Ok(());
         };
         let own = self.occupants.get(slot).is_some_and(|occupant| *occupant.nick == *nick);
@@ -137,7 +149,7 @@ impl Room {
         if enters {
             // XEP-0045 7.2: a repeated request is answered in full. The session may have lost its
             // state.
-            self.welcome(kernel, full, slot, element, false);
+            self.welcome(kernel, full, slot, entry.as_ref(), false);
         } else {
             self.announce_current(kernel, slot, full, &[]);
         }
@@ -145,7 +157,7 @@ impl Room {
     }
 
     /// Whether a session may enter with a nick, and with which rank.
-    fn may_enter(&self, full: &str, nick: &str, element: &Element<'_>, created: bool) -> Result<Rank, Refusal> {
+    fn may_enter(&self, full: &str, nick: &str, entry: Option<&Tree>, created: bool) -> Result<Rank, Refusal> {
         let (bare, config) = (bare_of(full), &self.record.config);
         let affiliation = self.affiliation(bare);
         let rank = Rank { affiliation, role: Role::initial(affiliation, config) };
@@ -158,7 +170,7 @@ impl Room {
             _ => {}
         }
         if let Some(expected) = config.password.as_deref().filter(|_| !created)
-            && password(element).is_none_or(|given| given != expected)
+            && entry.and_then(|x| x.get_child("password", NS_MUC)).is_none_or(|given| given.text() != expected)
         {
             return Err(StanzaCondition::NotAuthorized.into());
         }
@@ -184,7 +196,7 @@ impl Room {
     }
 
     /// Sends a session everything that it has to know of the room, in the order of XEP-0045 7.1.
-    fn welcome(&mut self, kernel: &mut Kernel, full: &str, slot: u32, element: &Element<'_>, created: bool) {
+    fn welcome(&mut self, kernel: &mut Kernel, full: &str, slot: u32, entry: Option<&Tree>, created: bool) {
         let Some(own) = self.occupants.get(slot) else { return };
         let (nick, own_role) = (own.nick.clone(), own.role);
         self.put_seat(kernel, full, &nick, &own.presence());
@@ -195,7 +207,7 @@ impl Room {
             .filter_map(|(status, holds)| holds.then_some(status))
             .collect();
         self.announce_current(kernel, slot, full, &own);
-        self.send_history(kernel, full, element);
+        self.send_history(kernel, full, entry);
         self.send_subject(kernel, full);
         self.send_requests(kernel, full, slot);
     }
@@ -219,9 +231,9 @@ impl Room {
         }
     }
 
-    fn send_history(&self, kernel: &mut Kernel, full: &str, element: &Element<'_>) {
+    fn send_history(&self, kernel: &mut Kernel, full: &str, entry: Option<&Tree>) {
         let now_ms = kernel.now.wall_us / 1_000;
-        let wish = HistoryWish::of(element, usize::from(self.record.config.history), now_ms);
+        let wish = HistoryWish::of(entry, usize::from(self.record.config.history), now_ms);
         let mut chars = 0;
         let wanted = self.history().rev().take(wish.stanzas).take_while(|past| {
             chars += past.xml.len();

@@ -18,8 +18,8 @@ use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::text::Writer;
 
-/// Names a setting that takes its turn like a stanza. No client or component can send it: their stanzas
-/// have other names.
+/// Names a setting that takes its turn like a stanza. No client or component can send it: their
+/// stanzas have other names.
 pub(super) const ALERT: &str = "alert";
 
 impl Room {

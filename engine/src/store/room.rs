@@ -40,6 +40,8 @@ pub(super) const ALERT: u8 = 8;
 
 /// First byte of a row's value: its format. The rest is written by `postcard`.
 const FORMAT: u8 = 1;
+/// That of standings with [`Standing::self_registered`], which [`FORMAT`] lacks.
+const FORMAT_2: u8 = 2;
 
 /// A long-lived relation of a user to a room (XEP-0045 5.2), in the order of power.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -235,6 +237,8 @@ pub struct Standing {
     /// Up to where a member has got the messages of the room. It counts while the member is absent:
     /// a member in the room gets everything.
     pub left: Position,
+    /// Whether the user has become a member by registration, without an admin.
+    pub self_registered: bool,
 }
 
 impl Standing {
@@ -260,13 +264,19 @@ pub struct Seat {
 }
 
 pub(super) fn written<T: Serialize>(value: &T) -> Vec<u8> {
-    let out = vec![FORMAT];
-    postcard::to_extend(value, out).expect("memory takes all bytes")
+    written_as(FORMAT, value)
+}
+
+fn written_as<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
+    postcard::to_extend(value, vec![format]).expect("memory takes all bytes")
 }
 
 pub(super) fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Option<T> {
-    let (&FORMAT, rest) = value.split_first()? else { return None };
-    let (value, rest) = postcard::take_from_bytes(rest).ok()?;
+    read_as(FORMAT, value)
+}
+
+fn read_as<'a, T: Deserialize<'a>>(format: u8, value: &'a [u8]) -> Option<T> {
+    let (value, rest) = postcard::take_from_bytes(value.strip_prefix(&[format])?).ok()?;
     rest.is_empty().then_some(value)
 }
 
@@ -290,6 +300,46 @@ pub(super) fn range(room: &str, from: Box<[u8]>, until: Box<[u8]>, rows_max: usi
     }
 }
 
+/// What a record has beside its configuration.
+type Rest = (Subject, [u8; 16], u32, bool, u64, Position);
+
+/// An early record, whose configuration ends before [`Config::forward_mentions`].
+type BeforeRegistration =
+    (([Box<str>; 3], [bool; 4], Option<Box<str>>, [bool; 4], AllowPm, u32, u8, [Roles; 2], u16), Rest);
+
+impl From<BeforeRegistration> for Record {
+    fn from((config, rest): BeforeRegistration) -> Record {
+        let (subject, secret, owners, locked, created_ms, said) = rest;
+        let (texts, access, password, flags, allow_pm, occupants_max, history, roles, slow_mode_s) = config;
+        let [name, description, language] = texts;
+        let [public, persistent, moderated, members_only] = access;
+        let [shows_jids, archive, change_subject, allow_invites] = flags;
+        let [presence, member_list] = roles;
+        let config = Config {
+            name,
+            description,
+            language,
+            public,
+            persistent,
+            moderated,
+            members_only,
+            password,
+            shows_jids,
+            archive,
+            change_subject,
+            allow_invites,
+            allow_pm,
+            occupants_max,
+            history,
+            presence,
+            member_list,
+            slow_mode_s,
+            ..Config::default()
+        };
+        Record { config, subject, secret, owners, locked, created_ms, said }
+    }
+}
+
 impl Record {
     /// The query for the row.
     pub fn query(room: &str) -> Query {
@@ -303,7 +353,7 @@ impl Record {
 
     /// Reads the row; `None` if it is damaged or of a later format.
     pub fn decode(value: &[u8]) -> Option<Record> {
-        read(value)
+        read(value).or_else(|| Some(read::<BeforeRegistration>(value)?.into()))
     }
 }
 
@@ -347,12 +397,21 @@ impl Standing {
         std::str::from_utf8(rest).ok()
     }
 
+    /// The row: most standings need only what [`FORMAT`] has.
+    fn written(&self) -> Vec<u8> {
+        let Standing { affiliation, nick, reason, left, self_registered } = self;
+        match self_registered {
+            true => written_as(FORMAT_2, self),
+            false => written(&(affiliation, nick, reason, left)),
+        }
+    }
+
     /// Writes the standing of a user in place of the former one, or removes it.
     pub fn put(&self, batch: &mut Batch, room: &str, bare: &str, former: &Standing) {
         let room = room.as_bytes();
         match self.is_none() {
             true => batch.delete(Table::Rooms, room, &key(STANDING, bare)),
-            false => batch.put(Table::Rooms, room, &key(STANDING, bare), &[&written(self)]),
+            false => batch.put(Table::Rooms, room, &key(STANDING, bare), &[&self.written()]),
         }
         if former.affiliation != self.affiliation {
             for (standing, puts) in [(former, false), (self, true)] {
@@ -378,7 +437,10 @@ impl Standing {
 
     /// Reads a row; `None` if it is damaged or of a later format.
     pub fn decode(value: &[u8]) -> Option<Standing> {
-        read(value)
+        read_as(FORMAT_2, value).or_else(|| {
+            let (affiliation, nick, reason, left) = read(value)?;
+            Some(Standing { affiliation, nick, reason, left, self_registered: false })
+        })
     }
 }
 
@@ -638,7 +700,8 @@ mod tests {
             let record =
                 Record { config, subject: Subject::default(), secret, owners: 1, locked: flags[2], created_ms: 7, said };
             record.put(&mut batch, "r@x");
-            let standing = Standing { affiliation, nick: nick.as_deref().map(Into::into), reason: None, left: said };
+            let nick = nick.as_deref().map(Into::into);
+            let standing = Standing { affiliation, nick, reason: None, left: said, self_registered: flags[3] };
             standing.put(&mut batch, "r@x", "a@x", &Standing { affiliation: former, ..Standing::default() });
             let seat = Seat { nick: name.as_str().into(), presence: (*b"<presence/>").into() };
             seat.put(&mut batch, "r@x", "a@x/y");
@@ -680,6 +743,38 @@ mod tests {
             prop_assert_eq!(Alert::jid_of(&row), Some("a@x"));
             prop_assert_eq!(Alert::decode(value), Some(alert));
         }
+    }
+
+    /// Rows that lack fields: the rooms are as they were.
+    #[test]
+    fn rows_of_earlier_formats_are_read() {
+        let said = Position { number: 7, count: 5, time_ms: 1_700_000_000_000 };
+        let config = Config {
+            name: "Cave".into(),
+            members_only: true,
+            password: Some("x".into()),
+            history: 7,
+            slow_mode_s: 9,
+            ..Config::default()
+        };
+        let subject = Subject { text: "Fire".into(), nick: "witch".into(), time_ms: 3 };
+        let rest: Rest = (subject, [0xee; 16], 2, false, 1_700_000_000_000, said);
+        let (subject, secret, owners, locked, created_ms, _) = rest.clone();
+        let record = Record { config: config.clone(), subject, secret, owners, locked, created_ms, said };
+        let c = config;
+        let former = (
+            (c.name, c.description, c.language),
+            (c.public, c.persistent, c.moderated, c.members_only, c.password),
+            (c.shows_jids, c.archive, c.change_subject, c.allow_invites, c.allow_pm, c.occupants_max, c.history),
+            (c.presence, c.member_list, c.slow_mode_s),
+        );
+        let old = written(&(former, &rest));
+        assert_eq!(Record::decode(&old), Some(record));
+        assert!(is_whole(&[RECORD], &old) && !is_whole(&[RECORD], &old[..old.len() - 1]));
+        let (nick, reason): (Option<Box<str>>, Option<Box<str>>) = (Some("w".into()), None);
+        let old = written(&(Affiliation::Member, &nick, &reason, said));
+        let standing = Standing { affiliation: Affiliation::Member, nick, reason, left: said, self_registered: false };
+        assert_eq!(Standing::decode(&old), Some(standing));
     }
 
     #[test]

@@ -88,10 +88,11 @@ pub fn query(room: &str) -> Query {
     range(room, Box::new([HATS]), Box::new([CARD]), 2)
 }
 
-/// Hats and hashes in the rows of [`query`].
-pub fn decode(rows: &[Row]) -> (Hats, Option<Hashes>) {
+/// Hats and hashes in the rows of [`query`]; `None` if a row is damaged or of a later format.
+pub fn decode(rows: &[Row]) -> Option<(Hats, Option<Hashes>)> {
     let of = |kind: u8| rows.iter().find(|row| *row.sort == [kind]).map(|row| &*row.value);
-    (of(HATS).and_then(read).unwrap_or_default(), of(HASHES).and_then(read))
+    let hats = of(HATS).map_or(Some(Hats::default()), read)?;
+    Some((hats, of(HASHES).map(|row| read(row).ok_or(())).transpose().ok()?))
 }
 
 /// Whether a row is whole, for `throng store check`.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Effect, Input};
-use throng_engine::limits::{ROOM_CAST_AT_ONCE, ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
+use throng_engine::io::{Command, Effect, Input, Reply, RoomCommand};
+use throng_engine::limits::{ROOM_CAST_AT_ONCE, ROOM_CHARGED_SHARE, ROOM_COALESCED_MS, ROOM_COALESCED_SEATS};
 use throng_engine::settings::Settings;
 use throng_engine::store::Found;
 use throng_engine::store::room::Seat;
-use throng_sim::host::{Host, said};
+use throng_sim::host::{Host, reply, said};
 use throng_sim::random::Random;
 
 use crate::rooms::MUC;
@@ -282,8 +282,15 @@ fn a_listener_ends_up_with_the_truth() {
         let user_of = |session: usize| if session < users { session } else { session - users + 3 };
         // The nicks of sessions, and what the listener knows: nicks and occupant ids.
         let mut inside: BTreeMap<usize, String> = (0..users).map(|user| (user, format!("u{user}"))).collect();
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        let parts = |one: &str| {
+            let from = one.split_once("from='").expect("a sender").1.split_once('\'').expect("its end").0;
+            let nick = from.strip_prefix(ROOM).and_then(|nick| nick.strip_prefix('/')).expect("a nick").to_owned();
+            let id = one.split_once("occupant-id:0' id='").expect("an occupant id").1[..32].to_owned();
+            (nick, id)
+        };
         scene.enters(2, "u2");
+        let mut known: BTreeMap<String, String> = presences(&scene.take(2)).into_iter().map(parts).collect();
+        let ids: Vec<String> = (0..users).map(|user| known[&format!("u{user}")].clone()).collect();
         for step in 0..400 {
             let session = [3, users][random.index(2)] + random.index(6);
             let user = user_of(session);
@@ -324,9 +331,7 @@ fn a_listener_ends_up_with_the_truth() {
             }
             let text = scene.take(2);
             for one in presences(&text) {
-                let from = one.split_once("from='").expect("a sender").1.split_once('\'').expect("its end").0;
-                let nick = from.strip_prefix(ROOM).and_then(|nick| nick.strip_prefix('/')).expect("a nick").to_owned();
-                let id = one.split_once("occupant-id:0' id='").expect("an occupant id").1[..32].to_owned();
+                let (nick, id) = parts(one);
                 let gone = one.split('>').next().is_some_and(|tag| tag.contains("unavailable"));
                 match gone {
                     true => {
@@ -343,10 +348,9 @@ fn a_listener_ends_up_with_the_truth() {
                 }
             }
         }
-        let truth: BTreeMap<&String, usize> = inside.iter().map(|(session, nick)| (nick, user_of(*session))).collect();
-        assert_eq!(known.keys().collect::<Vec<_>>(), truth.keys().copied().collect::<Vec<_>>(), "seed {seed}");
-        let ids: BTreeMap<usize, &String> = truth.values().copied().zip(known.values()).collect();
-        assert!(truth.iter().all(|(nick, user)| ids[user] == &known[*nick]), "seed {seed}: one occupant id per user");
+        let truth: BTreeMap<String, String> =
+            inside.iter().map(|(session, nick)| (nick.clone(), ids[user_of(*session)].clone())).collect();
+        assert_eq!(known, truth, "seed {seed}");
     }
 }
 
@@ -374,4 +378,114 @@ fn what_a_room_sends_keeps_its_order_over_portions() {
         let wanted: &[&str] = if user == last { &["one", "two", "three"] } else { &["one", "two"] };
         assert_eq!(said, wanted, "u{user}: {text}");
     }
+}
+
+/// XEP-0045 7.5, 17.1: a private message or a request comes from a nick that its receiver knows,
+/// and goes to one that its sender knows.
+#[test]
+fn private_messages_and_requests_are_in_order_with_presence() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    scene.is_now(4, "u4", "away");
+    scene.take(2);
+    let whisper = |nick: &str| format!("<message type='chat' id='w' to='{ROOM}/{nick}'><body>here</body></message>");
+    let request =
+        |nick: &str| format!("<iq type='get' id='w' to='{ROOM}/{nick}'><query xmlns='jabber:iq:version'/></iq>");
+    for (kind, stanza, nick) in [("<message", whisper("u2"), "first"), ("<iq", request("u2"), "second")] {
+        scene.is_now(1, nick, "chat");
+        assert_eq!(scene.take(2), "");
+        scene.says(1, &stanza);
+        let text = scene.take(2);
+        let (before, after) = text.split_once(kind).expect("what was sent");
+        assert!(before.contains(&format!("<presence from='{ROOM}/{nick}'")), "{text}");
+        assert!(after.contains(&format!("from='{ROOM}/{nick}'")), "{text}");
+    }
+    for (stanza, nick) in [(whisper("third"), "third"), (request("fourth"), "fourth")] {
+        scene.is_now(3, nick, "chat");
+        scene.take(1);
+        scene.says(1, &stanza);
+        let text = scene.take(1);
+        assert!(text.contains(&format!("<presence from='{ROOM}/{nick}'")), "{text}");
+    }
+}
+
+/// XEP-0045 7.14: a session of a user that has another nick learns that the first one has ended.
+#[test]
+fn an_own_session_with_another_nick_keeps_no_ghost() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    scene.binds(1, "s");
+    let second = scene.clients.len() - 1;
+    scene.enters(second, "other");
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    scene.is_now(3, "u3", "away");
+    scene.take(second);
+    scene.leaves(1, "u1");
+    scene.enters(1, "other");
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    let text = scene.take(second);
+    let ends = |one: &&str| one.contains(&format!("from='{ROOM}/u1'")) && one.contains("unavailable");
+    assert_eq!(presences(&text).into_iter().filter(ends).count(), 1, "{text}");
+}
+
+/// XEP-0045 7.14: two sessions of a user leave a nick in an interval, and another user takes it.
+/// Nothing of that stays stored, and a restart takes the nick from nobody.
+#[test]
+fn a_nick_that_was_taken_over_stays_with_its_user() {
+    let rows = |host: &Host, user: &str| match host.disk.read(&Seat::query(ROOM, None)) {
+        Found::Rows { rows, .. } => {
+            rows.iter().filter(|row| Seat::jid_of(row).is_some_and(|jid| jid.starts_with(user))).count()
+        }
+        found => panic!("{found:?}"),
+    };
+    let scene = || {
+        let mut scene = Scene::new(ROOM_COALESCED_SEATS + 3);
+        scene.binds(1, "s");
+        let second = scene.clients.len() - 1;
+        scene.is_now(4, "u4", "away");
+        scene.leaves(1, "u1");
+        scene.enters(second, "u1");
+        scene.leaves(second, "u1");
+        scene.leaves(3, "u3");
+        scene.enters(3, "u1");
+        scene
+    };
+    let mut later = scene();
+    assert_eq!((rows(&later.host, "u1@"), rows(&later.host, "u3@")), (1, 1));
+    later.passes_ms(2 * ROOM_COALESCED_MS);
+    assert_eq!((rows(&later.host, "u1@"), rows(&later.host, "u3@")), (0, 1));
+
+    let mut host = Host::new(settings());
+    host.disk = std::mem::take(&mut scene().host.disk);
+    let (listener, speaker) = (bind(&mut host, 2, 2, "r"), bind(&mut host, 3, 3, "r"));
+    let effects = host.ask(speaker, &format!("<message type='groupchat' to='{ROOM}'><body>mine</body></message>"));
+    let own = effects.iter().filter(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == listener));
+    let text: String = own.map(|effect| said(std::slice::from_ref(effect))).collect();
+    let of_nick: Vec<&str> = presences(&text).into_iter().filter(|one| one.contains(&format!("{ROOM}/u1'"))).collect();
+    assert!(of_nick.len() == 2 && text.contains("<body>mine</body>"), "{text}");
+    assert!(of_nick[0].contains("unavailable") && !of_nick[1].contains("unavailable"), "{text}");
+    assert_eq!((rows(&host, "u1@"), rows(&host, "u3@")), (0, 1));
+}
+
+/// XEP-0045 13.7: presence that the others get later is charged as what they get, and counted when
+/// it is sent.
+#[test]
+fn coalesced_presence_is_charged_and_counted_in_full() {
+    let mut scene = Scene::new(ROOM_COALESCED_SEATS + 2);
+    let figures = |scene: &mut Scene| {
+        let command = Command::Room(RoomCommand::Look { rooms: vec![ROOM.into()] });
+        match reply(scene.host.turn(Input::Command { token: 7, command })) {
+            Some(Reply::Rooms(rows)) => (rows[0].sent_bytes, rows[0].charged_bytes),
+            other => panic!("{other:?}"),
+        }
+    };
+    scene.is_now(4, "u4", "away");
+    scene.take(2);
+    let (sent, charged) = figures(&mut scene);
+    scene.is_now(1, "u1", "away");
+    let charge = figures(&mut scene).1 - charged;
+    scene.passes_ms(2 * ROOM_COALESCED_MS);
+    let (bytes, copies) = (scene.take(2).len() as u64, ROOM_COALESCED_SEATS as u64);
+    let sent = figures(&mut scene).0 - sent;
+    // Copies are addressed when they arrive.
+    assert!(bytes > 200 && sent > copies * (bytes - 100), "{sent} of {copies} * {bytes} bytes");
+    assert!(charge * ROOM_CHARGED_SHARE as u64 > copies * (bytes - 100), "{charge} for {copies} * {bytes} bytes");
 }

@@ -141,8 +141,8 @@ fn an_admin_decides_on_a_registration() {
     play(&text);
 }
 
-/// XEP-0045 9.9: an admin decides on the request of the user that the form names. Its nick may be in
-/// another request by now.
+/// XEP-0045 9.9: an admin decides on the request of the user that the form names. Its nick may be
+/// in another request by now.
 #[test]
 fn an_approval_is_of_the_user_that_it_names() {
     let mut text = room(&[("membersonly", "1")]);
@@ -192,7 +192,7 @@ fn who_may_not_register() {
     }
     text += &done("romeo", "r", "c");
     text += &asks("juliet", "5", "jules");
-    text += &refused("juliet", "j", "iq", "5", "cancel", "not-allowed");
+    text += &refused("juliet", "j", "iq", "5", "cancel", "service-unavailable");
     play(&text);
 }
 

@@ -141,6 +141,10 @@ fn a_search_goes_on_behind_its_last_page() {
     }
     let expected: Vec<String> = (0..250).step_by(3).map(|n| format!("r{n:03}@{SERVICE}")).collect();
     assert_eq!(found, expected);
+    // XEP-0059 2.6: an empty page was asked for.
+    let answer = scene.searches(&[("q", "love")], "<set xmlns='http://jabber.org/protocol/rsm'><max>0</max></set>");
+    assert!(answer.contains("<max>0</max>") && !answer.contains("<first>") && !answer.contains("<last>"), "{answer}");
+    assert!(addresses(&answer).is_empty(), "{answer}");
 }
 
 /// A request reads a bounded part of the directory, whatever it searches for, and says where to go on.
@@ -153,6 +157,8 @@ fn one_request_reads_a_bounded_part_of_the_directory() {
     let answer = scene.searches(&[("q", "love")], "");
     let last = format!("r{:05}@{SERVICE}", read - 1);
     assert!(addresses(&answer).is_empty() && answer.contains(&format!("<last>{last}</last>")), "{answer}");
+    // XEP-0059 3: both or none.
+    assert!(answer.contains(&format!("<first>{last}</first>")), "{answer}");
     let page = format!("<set xmlns='http://jabber.org/protocol/rsm'><after>{last}</after></set>");
     assert_eq!(addresses(&scene.searches(&[("q", "love")], &page)).len(), 9);
 }

@@ -112,7 +112,7 @@ pub fn export(to: &Path, plan: &Rooms<'_>, only: &[String], step: &mut dyn FnMut
 /// The hats of a room, and the XML of its vCard.
 fn extra(engine: &dyn Engine, jid: &str) -> Result<(Hats, Option<Vec<u8>>), Wrong> {
     let hats = match engine.read(&room_extra::query(jid))? {
-        Found::Rows { rows, .. } => room_extra::decode(&rows).0,
+        Found::Rows { rows, .. } => room_extra::decode(&rows).map(|(hats, _)| hats).unwrap_or_default(),
         _ => Hats::default(),
     };
     let card = engine.read(&room_extra::card_query(jid))?.value();

@@ -374,6 +374,7 @@ fn fill_rooms(batch: &mut Batch) {
         nick: Some("juliet".into()),
         reason: Some("of course".into()),
         left: room::Position { number: 5, count: 0, time_ms: THEN_S * 1_000 },
+        self_registered: false,
     }
     .put(batch, cave, JULIET, &none);
     let entry = Entry {

@@ -12,8 +12,8 @@
 //! occupants of a remote room have the same bare JID, and the contacts of a gateway may (XEP-0424
 //! 5.1).
 //!
-//! A message is named by its `id`, one to all occupants of a room by the id that the room has given it
-//! (XEP-0424 4).
+//! A message is named by its `id`, one to all occupants of a room by the id that the room has given
+//! it (XEP-0424 4).
 
 use std::sync::LazyLock;
 
