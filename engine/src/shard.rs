@@ -21,8 +21,7 @@
 //!   users; [`rooms`]: what rooms send to users, and ask of the extension of archives; [`casts`]:
 //!   in which portions
 //! - [`stored`]: rows of sessions; [`restore`]: sessions of an earlier process, [`tail`]: their
-//!   resumption, [`again`]: messages
-//!   that they may have sent already
+//!   resumption, [`again`]: messages that they may have sent already
 //! - [`ending`]: carries out endings
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
@@ -33,7 +32,7 @@ pub mod answers;
 pub mod backlog;
 pub mod bind;
 pub mod bosh;
-mod casts;
+pub mod casts;
 pub mod command;
 pub mod components;
 pub mod dispatch;
@@ -59,7 +58,7 @@ mod renewed;
 pub mod requests;
 pub mod restore;
 pub mod rooms;
-mod stored;
+pub mod stored;
 pub mod sweep;
 pub mod tail;
 pub mod upgrade;

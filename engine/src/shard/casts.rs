@@ -58,8 +58,9 @@ impl Waiting {
 /// What rooms have sent and is not delivered yet.
 #[derive(Debug, Default)]
 pub(super) struct Casts {
+    /// By room; at most [`ROOM_CASTS_BYTES_MAX`] in all.
     rooms: HashMap<Box<str>, VecDeque<Waiting>>,
-    /// The rooms in the order of their turns.
+    /// The rooms in the order of their turns; bounded by what waits.
     turns: VecDeque<Box<str>>,
     bytes: usize,
 }
