@@ -23,7 +23,7 @@ from ports import free_port
 
 DOMAIN = "localhost"
 #: Accounts made before the start; each test takes fresh ones.
-ACCOUNTS = 2000
+ACCOUNTS = 3000
 #: Seconds until a server must accept connections, or have ended.
 START = 30.0
 #: Domains of external components.

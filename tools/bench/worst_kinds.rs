@@ -215,7 +215,7 @@ kinds! {
     "namespaces: 60 declared, and one anew in each tag", When::Session, 180, |n| declared(n, plain, short, "<b xmlns:z='n' z:a='' p0:a=''/>");
     "namespaces: 60 declared, and a like one anew in each tag", When::Session, 55, |n| declared(n, plain, short, &format!("<b xmlns:z='{}' z:a='' p0:a=''/>", plain(99)));
     // Payloads that are read into a tree.
-    "tree: text", When::Session, 85, |n| private(n, "m");
+    "tree: text", When::Session, 62, |n| private(n, "m");
     "tree: references", When::Session, 720, |n| private(n, "&lt;");
     "tree: elements", When::Session, 110, |n| private(n, "<a/>");
     "tree: elements between letters", When::Session, 110, |n| private(n, "b<a/>");

@@ -124,9 +124,7 @@ pub(crate) enum RoomRead {
     Needs(Box<str>, Vec<RoomNeed>),
     /// Messages of a room after a number, for a session that is behind (full JID).
     Behind {
-        /// The room's bare JID.
         room: Box<str>,
-        /// The session's full JID.
         session: Box<str>,
         /// The number of the request.
         asked: u32,

@@ -11,7 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::limits::{ROOM_CARD_BYTES_MAX, ROOM_PHOTOS_MAX};
-use crate::rooms::requests::Answer;
 use crate::rooms::room::Room;
 use crate::store::room::Affiliation;
 use crate::store::room_extra::{Hashes, put_card};
@@ -76,13 +75,15 @@ impl Room {
     ///
     /// # Errors
     /// `forbidden` for outcasts.
-    pub(super) fn card(&self, from: &str, card: Option<Arc<[u8]>>) -> Result<Answer, Refusal> {
+    pub(super) fn card(&self, from: &str, card: Option<Arc<[u8]>>) -> Result<Arc<[u8]>, Refusal> {
         if self.affiliation(bare_of(from)) == Affiliation::Outcast {
             return Err(StanzaCondition::Forbidden.into());
         }
-        let mut empty = Vec::new();
-        Writer::new(&mut empty).empty("vCard", NS);
-        Ok(card.map_or(Answer::Result(empty), Answer::Shared))
+        Ok(card.unwrap_or_else(|| {
+            let mut empty = Vec::new();
+            Writer::new(&mut empty).empty("vCard", NS);
+            empty.into()
+        }))
     }
 
     /// XEP-0486 3.3.

@@ -1,15 +1,13 @@
 //! Messages to a room that are not for all occupants: invitations, their refusals, and requests for
 //! voice (XEP-0045 7.8, 7.13, 8.6).
 
-use std::collections::VecDeque;
-
 use minidom::Element as Tree;
 
 use crate::extension::offline::Keep;
 use crate::extension::xml;
 use crate::kernel::Kernel;
 use crate::letters::{Kind, MessageClass};
-use crate::limits::{ROOM_CHARGED_SHARE, ROOM_INVITATIONS_AT_ONCE, ROOM_INVITED_MAX, ROOM_REASON_BYTES_MAX, beginning};
+use crate::limits::{ROOM_CHARGED_SHARE, ROOM_INVITATIONS_AT_ONCE, ROOM_REASON_BYTES_MAX, beginning};
 use crate::rooms::form::{self, Field};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::register;
@@ -62,27 +60,6 @@ impl Asks {
         // A form without a type is taken for an answer to a request for voice.
         let registers = form::Submitted::of(&x, register::NS_FORM).filter(|form| form.one("FORM_TYPE").is_some());
         registers.map(Asks::Register).or_else(|| form::Submitted::of(&x, NS_REQUEST).map(Asks::Voice))
-    }
-}
-
-/// The latest invitations that nobody has declined: users and their inviters, by bare JIDs; at most
-/// [`ROOM_INVITED_MAX`].
-#[derive(Debug, Default)]
-pub(super) struct Invited(VecDeque<(Box<str>, Box<str>)>);
-
-impl Invited {
-    fn note(&mut self, to: &str, by: &str) {
-        self.take(to, by);
-        if self.0.len() >= ROOM_INVITED_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back((to.into(), by.into()));
-    }
-
-    /// Forgets an invitation. Returns whether there was one.
-    fn take(&mut self, to: &str, by: &str) -> bool {
-        let at = self.0.iter().position(|(user, inviter)| **user == *to && **inviter == *by);
-        at.and_then(|at| self.0.remove(at)).is_some()
     }
 }
 

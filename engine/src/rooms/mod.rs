@@ -36,6 +36,7 @@ mod form;
 mod guard;
 mod hats;
 mod invite;
+mod invited;
 mod load;
 mod mentions;
 mod occupants;

@@ -178,7 +178,7 @@ impl Room {
                 Ok(answer.map_or(Answer::Done(Fate::Exists), Answer::Result))
             }
             Request::Command(command) => self.command(kernel, from, &command).map(Answer::Result),
-            Request::Card => self.card(from, read.card),
+            Request::Card => self.card(from, read.card).map(Answer::Shared),
             Request::SetCard(card) => {
                 self.set_card(kernel, from, &card)?;
                 Ok(Answer::Done(Fate::Exists))

@@ -13,7 +13,7 @@ use crate::limits::{
 };
 use crate::rooms::alerts::Alerts;
 use crate::rooms::guard::{Guard, domain_of};
-use crate::rooms::invite::Invited;
+use crate::rooms::invited::Invited;
 use crate::rooms::occupants::{Occupant, Occupants};
 use crate::rooms::rank::{Rank, Role};
 use crate::rooms::unsaid::Unsaid;

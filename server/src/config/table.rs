@@ -1257,10 +1257,9 @@ options! {
         "URL of the S3 service that has the backup; empty for Amazon's, or AWS_ENDPOINT_URL.",
         "The variables AWS_REGION and AWS_CA_BUNDLE are read as well.";
     Store Main Restart backup_credentials: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the credentials of the S3 service, in the format of ~/.aws/credentials; if \
-         empty, the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the \
-         machine at Amazon.",
-        "The section is default, or AWS_PROFILE. Lines for region and endpoint_url are read, too.";
+        "File with the credentials of the S3 service, in the format of ~/.aws/credentials.",
+        "Without it: the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the \
+         machine at Amazon. The section is default, or AWS_PROFILE. Lines for region and endpoint_url are read, too.";
     Store Detail Restart backup_full_seconds: Duration, Kind::Seconds { min: 60, max: 365 * DAY }, "1d",
         "Time between two full pieces of the backup.",
         "A restore reads one full piece and the journal that follows it.";

@@ -74,6 +74,8 @@ fn secrets(config: &Config) -> Vec<(&'static str, PathBuf)> {
         ("external_auth_token", &config.external_auth_token),
         ("external_services_secret", &config.external_services_secret),
         ("admin_http_token", &config.admin_http_token),
+        ("backup_key", &config.backup_key),
+        ("backup_credentials", &config.backup_credentials),
     ];
     let named = files.into_iter().filter_map(|(key, file)| Some((key, file.clone()?)));
     let components = config.components.iter().map(|one| ("components", one.secret.clone()));
@@ -140,6 +142,8 @@ mod tests {
         config.external_auth_token = given("external_auth_token");
         config.external_services_secret = given("external_services_secret");
         config.admin_http_token = given("admin_http_token");
+        config.backup_key = given("backup_key");
+        config.backup_credentials = given("backup_credentials");
         let looked_at: Vec<&str> = secrets(&config).into_iter().map(|(key, _)| key).collect();
         for row in TABLE.iter().filter(|row| matches!(row.kind, Kind::Path | Kind::PathOrNone)) {
             let (secret, public) = (looked_at.contains(&row.key), PUBLIC.contains(&row.key));
