@@ -1,8 +1,8 @@
 //! Rows of sessions that may be resumed after a restart (XEP-0198 5). They record what several
 //! modules know of a session.
 //!
-//! A login writes one row, a second or two later. [`streams::stored`](crate::streams::stored)
-//! describes when other rows are due.
+//! A login writes one row, a second or two later. `streams::stored` describes when other rows are
+//! due.
 
 use crate::extension::{TABLE, WAKER, places};
 use crate::id::{SessionId, mark};

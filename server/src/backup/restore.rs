@@ -79,7 +79,7 @@ impl Restoring {
     /// Reads all uploaded files of that time; writes them to the folder `into` if it is given.
     ///
     /// # Errors
-    /// They cannot be listed. A file that cannot be read is in [`files::Read::wrong`].
+    /// They cannot be listed. A file that cannot be read is in `files::Read::wrong`.
     pub fn files(&self, into: Option<&Path>) -> Result<files::Read, String> {
         self.runtime.block_on(files::restore(&self.bucket, self.until_ms, into))
     }

@@ -2,7 +2,7 @@
 //! needed, and their operations.
 //!
 //! A segment whose rows are in tables is normally reused. While a backup still needs some of its
-//! groups, it is kept under another name instead (`NUMBER.kept`), until [`Shipping::shipped`] has
+//! groups, it is kept under another name instead (`NUMBER.kept`), until `Shipping::shipped` has
 //! passed it. The committer's thread only publishes a number; everything else is done by the
 //! thread of the backup and by the one that writes tables.
 
