@@ -85,10 +85,10 @@ const NS_XML: &str = "http://www.w3.org/XML/1998/namespace";
 /// The namespace of the prefix `xmlns`, which must not be declared.
 const NS_XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
-/// A declaration: the prefix, none for the default namespace, and what it stands for.
+/// A declaration of a namespace: its prefix, `None` for the default one, and its name.
 type Declared = (Option<Box<str>>, String);
 
-/// What a prefix stands for; for no prefix, the default namespace.
+/// The namespace of a prefix; the default namespace for `None`.
 fn meaning<'a>(scope: &'a [Declared], prefix: Option<&str>) -> Option<&'a str> {
     scope.iter().rev().find(|(declared, _)| declared.as_deref() == prefix).map(|(_, ns)| ns.as_str())
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// Namespaces in XML 1.0, 6.1: what a prefix stands for may change within its scope.
+        /// Namespaces in XML 1.0, 6.1: an inner element may bind a prefix to another namespace.
         #[test]
         fn a_written_tree_is_the_tree(text in nested()) {
             let text = format!("<r xmlns='r' xmlns:p='p' xmlns:q='q'>{text}</r>");

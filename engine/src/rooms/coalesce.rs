@@ -54,7 +54,7 @@ impl Room {
         }
     }
 
-    /// The room was read. The others are told of sessions that had left before. A nick may be that
+    /// The room was read. The others learn of sessions that had left before. A nick may be that
     /// of another user by now.
     pub(super) fn tell_left(&mut self, kernel: &mut Kernel) {
         for (full, nick) in std::mem::take(&mut self.left) {
@@ -122,7 +122,7 @@ impl Room {
         self.spend(spent);
     }
 
-    /// Tells the others the current state of an occupant.
+    /// Announces the current state of an occupant to the others.
     fn tell_current(&self, kernel: &mut Kernel, one: &Occupant) {
         let (presence, seat) = (one.presence(), one.seats.last());
         let jid = format!("{}/{}", one.bare, seat.map_or("", |seat| &seat.resource));
