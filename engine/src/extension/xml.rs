@@ -85,18 +85,40 @@ const NS_XML: &str = "http://www.w3.org/XML/1998/namespace";
 /// The namespace of the prefix `xmlns`, which must not be declared.
 const NS_XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
-/// A declaration of a namespace: its prefix, `None` for the default one, and its name.
-type Declared = (Option<Box<str>>, String);
+/// A declaration of a namespace.
+struct Declared {
+    /// `None` for the default namespace.
+    prefix: Option<Box<str>>,
+    ns: String,
+    /// Whether an inner element binds the prefix to another namespace.
+    hidden: bool,
+}
 
 /// The namespace of a prefix; the default namespace for `None`.
 fn meaning<'a>(scope: &'a [Declared], prefix: Option<&str>) -> Option<&'a str> {
-    scope.iter().rev().find(|(declared, _)| declared.as_deref() == prefix).map(|(_, ns)| ns.as_str())
+    scope.iter().find(|one| !one.hidden && one.prefix.as_deref() == prefix).map(|one| one.ns.as_str())
 }
 
 /// A prefix for a namespace, declared outside of the element or by it.
 fn prefix_for<'a>(scope: &'a [Declared], wanted: &str) -> Option<&'a str> {
-    let prefixes = scope.iter().rev().filter(|(_, ns)| ns == wanted).filter_map(|(prefix, _)| prefix.as_deref());
-    prefixes.into_iter().find(|prefix| meaning(scope, Some(prefix)) == Some(wanted))
+    scope.iter().filter(|one| !one.hidden && one.ns == wanted).find_map(|one| one.prefix.as_deref())
+}
+
+/// Binds a prefix, for the rest of the scope.
+fn bind(scope: &mut Vec<Declared>, prefix: Option<&str>, ns: &str) {
+    if let Some(outer) = scope.iter_mut().find(|one| !one.hidden && one.prefix.as_deref() == prefix) {
+        outer.hidden = true;
+    }
+    scope.push(Declared { prefix: prefix.map(Into::into), ns: ns.to_owned(), hidden: false });
+}
+
+/// Ends the scope of the declarations of an element.
+fn unbind(scope: &mut Vec<Declared>, outside: usize) {
+    for inner in scope.split_off(outside) {
+        if let Some(outer) = scope.iter_mut().rev().find(|one| one.prefix == inner.prefix) {
+            outer.hidden = false;
+        }
+    }
 }
 
 /// Declares a prefix that nothing in scope has.
@@ -105,7 +127,7 @@ fn declare(scope: &mut Vec<Declared>, ns: &str) -> String {
     loop {
         let prefix = format!("ns{number}");
         if meaning(scope, Some(&prefix)).is_none() {
-            scope.push((Some(prefix.as_str().into()), ns.to_owned()));
+            bind(scope, Some(&prefix), ns);
             return prefix;
         }
         number += 1;
@@ -119,7 +141,7 @@ fn write(element: &Element, scope: &mut Vec<Declared>, out: &mut Vec<u8>) {
         let is_reserved = matches!(prefix.as_deref(), Some("xml" | "xmlns")) || [NS_XML, NS_XMLNS].contains(&&**ns);
         let is_known = meaning(scope, prefix.as_deref()) == Some(ns);
         if !is_reserved && !is_known && (prefix.is_none() || !ns.is_empty()) {
-            scope.push((prefix.as_deref().map(Into::into), ns.clone()));
+            bind(scope, prefix.as_deref(), ns);
         }
     }
     let ns = element.ns();
@@ -128,10 +150,10 @@ fn write(element: &Element, scope: &mut Vec<Declared>, out: &mut Vec<u8>) {
     if default.unwrap_or_default() != ns {
         if let Some(prefix) = prefix_for(scope, &ns) {
             name = format!("{prefix}:");
-        } else if scope[outside..].iter().any(|(prefix, _)| prefix.is_none()) && !ns.is_empty() {
+        } else if scope[outside..].iter().any(|one| one.prefix.is_none()) && !ns.is_empty() {
             name = declare(scope, &ns) + ":";
         } else {
-            scope.push((None, ns));
+            bind(scope, None, &ns);
         }
     }
     name.push_str(element.name());
@@ -146,7 +168,7 @@ fn write(element: &Element, scope: &mut Vec<Declared>, out: &mut Vec<u8>) {
     }
     out.push(b'<');
     out.extend_from_slice(name.as_bytes());
-    for (prefix, ns) in &scope[outside..] {
+    for Declared { prefix, ns, .. } in &scope[outside..] {
         match prefix {
             None => attribute(out, "xmlns", ns),
             Some(prefix) => attribute(out, &format!("xmlns:{prefix}"), ns),
@@ -168,7 +190,7 @@ fn write(element: &Element, scope: &mut Vec<Declared>, out: &mut Vec<u8>) {
         out.extend_from_slice(name.as_bytes());
         out.push(b'>');
     }
-    scope.truncate(outside);
+    unbind(scope, outside);
 }
 
 #[cfg(test)]
